@@ -7,6 +7,7 @@
 //! The pair is the unit of resampling, never the request: requests of one window share its neighbours, its
 //! caches and its layout, and are not independent.
 
+mod change_points;
 mod counts;
 mod design;
 mod disturb;
@@ -22,6 +23,7 @@ mod stalls;
 mod student;
 mod tail;
 
+pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
 pub use counts::why_it_does_not_count;
 pub use design::{DesignError, Plan, pilot, plan, rule_words};
 pub use disturb::{Neighbours, disturbance, disturbed, own_events};

@@ -6,7 +6,7 @@
 //! - [`threads`] tells what each thread of a running process did: CPU, waits for a core, switches, page faults.
 //! - [`pressure`] tells how long tasks waited for CPU, memory and disks meanwhile.
 //! - [`affinity`] binds processes that the caller started to cores.
-//! - [`ports`] finds the process behind a listening address; [`uses`] tells what it uses that an emulator has not.
+//! - [`ports`] finds the process behind a listening address, and [`locks`] behind a lock; [`uses`] tells what it uses that an emulator has not.
 //! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
 //!   [`tools`] lists the tools that Hone can use.
 //!
@@ -44,6 +44,7 @@ pub mod knob;
 pub mod latency;
 pub mod later_boot;
 pub mod lint;
+pub mod locks;
 pub mod memory;
 pub mod observe;
 pub mod origin;

@@ -32,6 +32,7 @@ mod proof;
 mod requirement;
 mod saved;
 mod selftest;
+mod shelf;
 mod stall;
 mod story;
 mod tuning;
@@ -82,6 +83,10 @@ pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcom
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
+pub use shelf::{
+    BROKEN, ChangePoint, FieldDifference, History, HistoryLine, HistoryOver, HistoryPoint, RunProgress,
+    RunStage, RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
+};
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};

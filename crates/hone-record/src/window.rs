@@ -338,6 +338,9 @@ pub struct Environment {
     pub security: String,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
+    /// The commit of the target, as whoever loaded it has said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 /// One measured stretch of one variant under one workload.

@@ -116,6 +116,10 @@ impl Element {
 
     fn finish(self) -> Markup {
         let Self { tag, attributes, inner } = self;
+        // What has no content in HTML has no end either.
+        if matches!(tag, "input" | "link" | "meta") {
+            return Markup(format!("<{tag}{attributes}>"));
+        }
         Markup(format!("<{tag}{attributes}>{}</{tag}>", inner.0))
     }
 }

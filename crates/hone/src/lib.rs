@@ -47,6 +47,7 @@ mod require;
 mod rollout;
 mod rounds;
 mod selftest;
+mod serve;
 mod show;
 mod standing;
 mod starter;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use hone_ledger::{Checked, Ledger};
 use hone_record::{
     BatchState, Chapter, CommitGate, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization, Proof,
-    ProofStep, RecordRef, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
+    ProofStep, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
 };
 
 use crate::batch::prove;

@@ -20,9 +20,9 @@ pub use png::png;
 pub use svg::svg;
 
 /// Style of these pages, behind that of all.
-const OWN_STYLE: &str = include_str!("heatmap.css");
+pub(crate) const OWN_STYLE: &str = include_str!("heatmap.css");
 /// The one script, which changes what is shown and loads nothing.
-const SCRIPT: &str = include_str!("heatmap.js");
+pub(crate) const SCRIPT: &str = include_str!("heatmap.js");
 
 /// The page of a heatmap. Works from a file, without a network.
 pub fn html(map: &Heatmap) -> String {

@@ -4,6 +4,7 @@
 pub(crate) mod forest;
 mod frame;
 pub(crate) mod mark;
+pub(crate) mod over;
 pub(crate) mod pairs;
 mod scale;
 pub(crate) mod series;

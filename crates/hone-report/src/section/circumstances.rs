@@ -48,6 +48,9 @@ pub(crate) fn environment(found: &Environment) -> Element {
         found.brokers.iter().map(|(id, address)| format!("{id} at {address}")).collect();
     table.fact("brokers", known(&brokers.join(", ")));
     table.fact("broker software", found.broker_software.as_deref().unwrap_or("unknown"));
+    if let Some(commit) = &found.commit {
+        table.fact("commit of the target", commit);
+    }
     table.fact("replicas of the topic", &counted(u64::from(found.replicas.unwrap_or(0))));
     table.fact("security", known(&found.security));
     let pressure: Vec<String> =

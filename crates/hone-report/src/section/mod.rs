@@ -43,7 +43,7 @@ fn is_ground(optimization: &Optimization, name: &str) -> bool {
 }
 
 /// A section with its heading; `id` must be unique in the page.
-fn section(id: &str, title: &str) -> Element {
+pub(crate) fn section(id: &str, title: &str) -> Element {
     let heading_id = format!("{id}-heading");
     el("section")
         .attr("id", id)
@@ -52,12 +52,12 @@ fn section(id: &str, title: &str) -> Element {
 }
 
 /// A paragraph of plain text.
-fn paragraph(text: &str) -> Element {
+pub(crate) fn paragraph(text: &str) -> Element {
     el("p").text(text)
 }
 
 /// A sentence where a plot or a table would be empty.
-fn absent(text: &str) -> Element {
+pub(crate) fn absent(text: &str) -> Element {
     el("p").class("absent").text(text)
 }
 
@@ -67,7 +67,7 @@ fn command(text: &str) -> Element {
 }
 
 /// A plot with its heading, key, caption and, folded, its numbers.
-fn figure(
+pub(crate) fn figure(
     title: &str,
     legend: Option<Element>,
     plot: Markup,
@@ -86,6 +86,6 @@ fn figure(
 }
 
 /// A sentence in the place of a plot.
-fn no_figure(title: &str, reason: &str) -> Element {
+pub(crate) fn no_figure(title: &str, reason: &str) -> Element {
     el("div").class("no-figure").child(el("h3").text(title)).child(absent(reason))
 }

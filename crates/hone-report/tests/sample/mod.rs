@@ -662,6 +662,7 @@ pub(crate) fn eventful() -> Window {
         replicas: Some(3),
         security: "plaintext".to_owned(),
         unknown: vec!["topic settings: CLUSTER_AUTHORIZATION_FAILED".to_owned()],
+        commit: Some("4be1c0de9a".to_owned()),
     });
     window.series.iter_mut().for_each(|point| point.consumer_lag_records = Some(4));
     window

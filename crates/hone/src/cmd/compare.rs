@@ -262,6 +262,7 @@ fn standing(sides: &Sides) -> Result<Standing> {
 
 /// Measures what is not measured yet, judges, shows.
 fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
+    let _held = folder.held()?;
     let runner = System::new(folder.join("logs"))?;
     let sets = sides.sets(asked.change.as_ref());
     let mut contest = Contest {

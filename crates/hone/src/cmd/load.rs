@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     require: Vec<Rule>,
     /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
     /// its true size, by both engines. Takes a minute.
-    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit"])]
+    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit", "commit"])]
     self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// Process whose CPU counts, with its children; found by itself when the broker listens on this machine.
     #[arg(long)]
     pid: Option<u32>,
+    /// The target's commit, for the record: hone serve follows a metric over commits.
+    #[arg(long, value_name = "COMMIT", value_parser = commit_name)]
+    commit: Option<String>,
     /// Also write the record to this file.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -199,6 +202,14 @@ impl Job {
     }
 }
 
+/// As git names them, or whoever keeps the sources: one word.
+fn commit_name(text: &str) -> Result<String, String> {
+    let is_word = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_word
+        .then(|| text.to_owned())
+        .ok_or_else(|| "a commit is one word of up to 64 letters and digits".to_owned())
+}
+
 /// What a measured window means to who waits for the exit code.
 pub(super) fn ending(window: &Window) -> Ending {
     let required = require::ending(&window.requirements);
@@ -285,5 +296,8 @@ fn measure(
     let mut window = aim.window(workload, files, start, &desk.progress)?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
+    if let Some(environment) = &mut window.environment {
+        environment.commit.clone_from(&arguments.commit);
+    }
     Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

@@ -29,9 +29,10 @@ mod merge;
 mod optimize;
 pub(crate) mod profile;
 mod rates;
-mod report;
+pub(crate) mod report;
 mod saved;
 mod security;
+mod serve;
 mod shard;
 mod tune;
 mod workload;
@@ -80,6 +81,7 @@ enum Verb {
     Ledger(ledger::Arguments),
     Tune(tune::Arguments),
     Report(report::Arguments),
+    Serve(serve::Arguments),
 }
 
 /// What every verb may need of the command line and the terminal.
@@ -121,6 +123,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Ledger(arguments) => ledger::run(&arguments, &desk),
         Verb::Tune(arguments) => tune::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
+        Verb::Serve(arguments) => serve::run(&arguments, &desk),
     };
     desk.progress.clear();
     ending

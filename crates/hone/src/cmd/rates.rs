@@ -53,7 +53,7 @@ pub(crate) struct RateOptions {
 }
 
 /// What belongs to a single window.
-const SINGLE: [&str; 7] = ["topic", "output", "series", "hgrm", "require", "shard", "emit"];
+const SINGLE: [&str; 8] = ["topic", "output", "series", "hgrm", "require", "shard", "emit", "commit"];
 
 /// `p99=10ms` promises at most that.
 fn promise(text: &str) -> Result<Rule, String> {
@@ -75,6 +75,7 @@ impl RateOptions {
         let stops = self.stops(workload)?;
         let name = if self.find_capacity { "capacity" } else { "curve" };
         let folder = RunFolder::create(&self.runs, name)?;
+        let _held = folder.held()?;
         desk.progress.line(&format!("windows go to {}", folder.path().display()));
         let machine = observe::machine(std::path::Path::new("/"));
         let course = Course { aim, workload, folder: &folder, machine, progress: &desk.progress };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -26,7 +26,8 @@ use crate::{Ending, Usage, ledger, show, story};
   hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve, window).
+    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve,
+    /// window, heatmap, story).
     path: PathBuf,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
     /// --markdown, --comment or --json, the file in place of stdout.
@@ -75,7 +76,7 @@ enum Source {
 }
 
 /// The records that stand for a whole run.
-const RESULTS: [&str; 8] = [
+pub(crate) const RESULTS: [&str; 8] = [
     "commit-gate.json",
     "optimization.json",
     "comparison.json",
@@ -168,8 +169,11 @@ fn page_path(record: &Path) -> PathBuf {
     if is_result { record.with_file_name("report.html") } else { record.with_extension("html") }
 }
 
-/// A record says itself what it holds.
-fn page(record: &Path) -> Result<String> {
+/// The page of a record, which says itself what it holds.
+///
+/// # Errors
+/// When it, or a window that it rests on, can't be read, and where there is no page of its kind.
+pub(crate) fn page(record: &Path) -> Result<String> {
     let folder = folder_of(record);
     match kind_of(record)?.as_deref() {
         Some("optimization") => {
@@ -212,6 +216,8 @@ fn page(record: &Path) -> Result<String> {
         Some("capacity") => Ok(hone_report::capacity_page(&read_record(record)?)),
         Some("curve") => Ok(hone_report::curve_page(&read_record(record)?)),
         Some("window") => Ok(hone_report::window_page(&read_record(record)?)),
+        Some("story") => Ok(hone_report::story_page(&read_record(record)?)),
+        Some("heatmap") => Ok(hone_report::heatmap::html(&read_record(record)?)),
         Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
         None => bail!("{} is not a Hone record", record.display()),
     }
@@ -225,6 +231,15 @@ fn windows<'a>(
     let names = pairs.into_iter().flat_map(|pair| [&pair.window_a, &pair.window_b]);
     names
         .filter(|name| !name.is_empty())
-        .map(|name| Ok((name.clone(), read_record(&folder.join(name))?)))
+        .map(|name| Ok((name.clone(), read_record(&inside(folder, name)?)?)))
         .collect()
+}
+
+/// A name in a record is somebody else's text: it may not lead out of the run.
+fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = Path::new(name);
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        bail!("the record names a window outside of its folder: {name}");
+    }
+    Ok(folder.join(path))
 }

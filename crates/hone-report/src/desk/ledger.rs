@@ -1,0 +1,169 @@
+//! A ledger with the state of its chain.
+
+use hone_record::{LedgerEntry, ShelfFilter};
+
+use super::list::encoded;
+use super::{Around, Tab, document, link, when};
+use crate::escape::{Element, Markup, el};
+use crate::plot::mark;
+use crate::quantity::{self, NONE};
+use crate::section::{absent, paragraph, section};
+use crate::table::{Cell, Column, Table};
+
+/// A line that is not as it was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LedgerFault {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
+/// A ledger as it is shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LedgerSheet {
+    /// Names it in addresses.
+    pub id: String,
+    /// Below the folder that is shown.
+    pub path: String,
+    /// What of it was asked for.
+    pub filter: ShelfFilter,
+    /// Line and entry of what was asked for, the newest first, and the id of the run where that is shown, too.
+    pub entries: Vec<(usize, LedgerEntry, Option<String>)>,
+    /// Entries that there are.
+    pub in_all: usize,
+    /// Entries that are as asked for and older than those that are shown.
+    pub older: usize,
+    /// What is wrong with it.
+    pub faults: Vec<LedgerFault>,
+    /// Lines that a killed writer left half.
+    pub torn: Vec<usize>,
+    /// Lines from before there was a chain.
+    pub unchained: usize,
+    /// Hashes of the lines that nobody follows yet.
+    pub heads: Vec<String>,
+}
+
+/// The page.
+pub fn ledger(sheet: &LedgerSheet, around: &Around) -> String {
+    let content = [state(sheet), form(sheet), entries(sheet)];
+    document(&format!("Ledger {}", sheet.path), Tab::Runs, around, content)
+}
+
+fn state(sheet: &LedgerSheet) -> Element {
+    let count = quantity::counted(sheet.in_all as u64, "entry", "entries");
+    let section = section("chain", "Is it what was written?");
+    let section = if sheet.faults.is_empty() {
+        let sentence = format!("Every line is as it was written, and none is missing between them: {count}.");
+        section.child(el("p").class("sentence").text(&sentence))
+    } else {
+        let faults =
+            sheet.faults.iter().map(|fault| el("li").text(&format!("Line {}: {}.", fault.line, fault.what)));
+        let sentence = format!(
+            "It is not what was written. {count}; first wrong: line {}.",
+            sheet.faults.first().map_or(0, |fault| fault.line)
+        );
+        section.child(el("p").class("warning").text(&sentence)).child(el("ul").children(faults))
+    };
+    let torn = sheet.torn.iter().map(|line| {
+        paragraph(&format!("Line {line} is a piece that a killed writer left; that is no fault."))
+    });
+    let unchained = (sheet.unchained > 0).then(|| {
+        paragraph(&format!(
+            "{} from before there was a chain.",
+            quantity::counted(sheet.unchained as u64, "line is", "lines are")
+        ))
+    });
+    let heads = sheet
+        .heads
+        .iter()
+        .map(|head| el("p").text("It ends with ").child(el("code").class("hash").text(head)));
+    let story = el("p").child(link(
+        &format!("/ledger/{}/story", sheet.id),
+        "The whole story, with the figures of all windows",
+    ));
+    section.children(torn).children(unchained).children(heads).child(story)
+}
+
+fn form(sheet: &LedgerSheet) -> Element {
+    let text = el("input")
+        .attr("id", "q")
+        .attr("name", "q")
+        .attr("type", "search")
+        .attr("value", &sheet.filter.text);
+    let verdicts = ["better", "worse", "equivalent", "not-shown"];
+    let chosen = sheet.filter.verdict.map(|verdict| verdict.label().replace(' ', "-"));
+    let verdict = super::list::select(
+        "verdict",
+        "Verdict",
+        chosen.as_deref(),
+        verdicts.map(|name| (name, name.replace('-', " "))).into_iter(),
+    );
+    el("form")
+        .class("choose")
+        .attr("role", "search")
+        .attr("aria-label", "Choose")
+        .attr("method", "get")
+        .attr("action", format!("/ledger/{}", encoded(&sheet.id)))
+        .child(el("div").child(el("label").attr("for", "q").text("Text")).child(text))
+        .child(verdict)
+        .child(el("button").attr("type", "submit").text("Show"))
+}
+
+fn entries(sheet: &LedgerSheet) -> Element {
+    let section = section("entries", "Entries");
+    if sheet.entries.is_empty() {
+        return section.child(absent("No entry is as asked for."));
+    }
+    let mut columns: Vec<Column> = ["change", "question and answer"].map(Column::words).into();
+    columns.push(Column::numbers(Markup::text("ratio and interval")));
+    columns.extend(["verdict", "decision", "when, and by whom"].map(Column::words));
+    let mut table = Table::new("Entries", columns).remark("The newest first.");
+    for (line, entry, run) in &sheet.entries {
+        let title = el("span")
+            .attr("id", format!("line-{line}"))
+            .child(el("a").attr("href", format!("#line-{line}")).text(&format!("{line}")))
+            .text(&format!(" {}", entry.change));
+        table.row(title, cells(entry, run.as_deref()));
+    }
+    let older = (sheet.older > 0).then(|| {
+        paragraph(&format!(
+            "{} older ones are not shown: ask for some words of them.",
+            quantity::count(sheet.older as u64)
+        ))
+    });
+    section.child(table.finish()).children(older)
+}
+
+fn cells(entry: &LedgerEntry, run: Option<&str>) -> Vec<Cell> {
+    let ratio = entry.ratio.map_or_else(
+        || NONE.to_owned(),
+        |[ratio, low, high]| {
+            let [ratio, low, high] = [ratio, low, high].map(quantity::ratio);
+            format!("{ratio} [{low}, {high}]")
+        },
+    );
+    let metric = entry.metric.map(|metric| el("span").class("small").text(metric.label()));
+    let under =
+        [entry.verb.as_str(), &entry.experiment, &entry.workload].into_iter().filter(|text| !text.is_empty());
+    let small = el("span").class("small path").text(&under.collect::<Vec<_>>().join(" · "));
+    let words = if entry.question.is_empty() { &entry.why } else { &entry.question };
+    let answer = (!entry.question.is_empty()).then(|| el("div").text(&entry.why));
+    let question = Markup::text(words).with(answer.into_iter().collect::<Markup>()).with(small);
+    let decision = Markup::text(if entry.decision.is_empty() { NONE } else { &entry.decision });
+    let run = run.map(|run| el("div").child(link(&format!("/run/{run}"), "its run")));
+    let by = Markup::default()
+        .with(el("span").class("word").text(&when(entry.at_unix_ms)))
+        .with(el("span").class("small path").text(&entry.who));
+    vec![
+        Cell::words(question),
+        Cell::numbers(
+            Markup::default()
+                .with(el("span").class("word").text(&ratio))
+                .with(metric.into_iter().collect::<Markup>()),
+        ),
+        Cell::words(entry.verdict.map_or_else(|| Markup::text(NONE), mark::verdict_words)),
+        Cell::words(decision.with(run.into_iter().collect::<Markup>())),
+        Cell::words(by),
+    ]
+}

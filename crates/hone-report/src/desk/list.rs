@@ -1,0 +1,219 @@
+//! Lists of runs and records, with the form that chooses among them.
+
+use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, Verdict};
+
+use super::{Around, Tab, document, link, link_to, when};
+use crate::escape::{Element, Markup, el};
+use crate::plot::mark;
+use crate::quantity::{self, NONE};
+use crate::section::{absent, section};
+use crate::table::{Cell, Column, Table};
+
+/// Addresses of the pages beside this one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pager {
+    /// The page before.
+    pub previous: Option<String>,
+    /// The page behind.
+    pub next: Option<String>,
+}
+
+const VERDICTS: [(&str, Verdict); 4] = [
+    ("better", Verdict::Better),
+    ("worse", Verdict::Worse),
+    ("equivalent", Verdict::Equivalent),
+    ("not-shown", Verdict::NotShown),
+];
+
+/// All runs, the newest first, and the ledgers.
+pub fn runs(page: &ShelfPage<ShelfRun>, ledgers: &[ShelfLedger], pager: &Pager, around: &Around) -> String {
+    let columns = ["run", "state", "what", "verdict", "last written"].map(Column::words).into_iter();
+    let mut table = Table::new("Runs", columns.collect()).remark(&counted(page, "run", "runs"));
+    for run in &page.items {
+        table.row(run_head(run, &page.filter), run_cells(run));
+    }
+    let found = el("section").attr("aria-label", "Runs").children(listed(page, table, pager));
+    let ledgers = (!ledgers.is_empty()).then(|| {
+        let items = ledgers.iter().map(|ledger| {
+            let size = format!(", {}", quantity::bytes(ledger.bytes));
+            el("li").child(link(&format!("/ledger/{}", ledger.id), &ledger.path)).text(&size)
+        });
+        section("ledgers", "Ledgers").child(el("ul").children(items))
+    });
+    let form = form("/", &page.filter, &page.kinds, true);
+    document("Runs", Tab::Runs, around, [Some(form), Some(found), ledgers].into_iter().flatten())
+}
+
+fn run_head(run: &ShelfRun, filter: &ShelfFilter) -> Markup {
+    let query = filter.a.as_ref().map_or_else(String::new, |a| format!("?a={}", encoded(a)));
+    Markup::default().with(link(&format!("/run/{}{query}", run.id), &run.path))
+}
+
+fn run_cells(run: &ShelfRun) -> Vec<Cell> {
+    let what = match (run.kind.is_empty(), run.title.is_empty()) {
+        (true, _) => quantity::counted(run.records as u64, "record so far", "records so far"),
+        (false, true) => run.kind.clone(),
+        (false, false) => format!("{}: {}", run.kind, run.title),
+    };
+    vec![
+        Cell::words(state(run.state)),
+        Cell::text(&what),
+        verdict(run.verdict),
+        Cell::words(el("span").class("word").text(&when(run.at_unix_ms))),
+    ]
+}
+
+/// The state with a sign of its own, so that colour is not needed.
+pub(super) fn state(state: RunState) -> Element {
+    let class = match state {
+        RunState::Running => "state running",
+        RunState::Finished => "state finished",
+        RunState::Unfinished => "state unfinished",
+    };
+    el("span").class(class).text(state.label())
+}
+
+fn verdict(verdict: Option<Verdict>) -> Cell {
+    Cell::words(verdict.map_or_else(|| Markup::text(NONE), mark::verdict_words))
+}
+
+/// All records.
+pub fn records(page: &ShelfPage<ShelfRecord>, pager: &Pager, around: &Around) -> String {
+    let mut table = table("Records", &page.items, page.filter.a.as_deref());
+    table = table.remark(&counted(page, "record", "records"));
+    let found = el("section").attr("aria-label", "Records").children(listed(page, table, pager));
+    document("Records", Tab::Records, around, [form("/records", &page.filter, &page.kinds, false), found])
+}
+
+/// Records with what is known of each.
+pub(super) fn table(name: &str, records: &[ShelfRecord], a: Option<&str>) -> Table {
+    let columns = ["record", "kind", "what", "found", "when", "compare"].map(Column::words);
+    let mut table = Table::new(name, columns.into());
+    for record in records {
+        let found = match record.verdict {
+            Some(found) => mark::verdict_words(found),
+            None => Markup::text(if record.said.is_empty() { NONE } else { &record.said }),
+        };
+        let title = if record.title.is_empty() { NONE } else { &record.title };
+        let cells = vec![
+            Cell::words(kind(record)),
+            Cell::text(title),
+            Cell::words(found),
+            Cell::words(el("span").class("word").text(&when(record.at_unix_ms))),
+            Cell::words(comparing(record, a)),
+        ];
+        table.row(link(&format!("/record/{}", record.id), &record.path), cells);
+    }
+    table
+}
+
+fn kind(record: &ShelfRecord) -> Element {
+    el("span").class(if record.is_broken() { "state broken" } else { "word" }).text(&record.kind)
+}
+
+fn comparing(record: &ShelfRecord, a: Option<&str>) -> Markup {
+    if record.is_broken() {
+        return Markup::text(NONE);
+    }
+    match a {
+        Some(a) if a == record.id => Markup::text("A"),
+        Some(a) => link_to(
+            &format!("/compare?a={}&b={}", encoded(a), record.id),
+            "compare with A",
+            &format!(": {}", record.path),
+        )
+        .into(),
+        None => {
+            link_to(&format!("/records?a={}", record.id), "take as A", &format!(": {}", record.path)).into()
+        }
+    }
+}
+
+fn counted<T>(page: &ShelfPage<T>, one: &str, many: &str) -> String {
+    let all = quantity::counted(page.in_all as u64, one, many);
+    if page.matching == page.in_all {
+        format!("{all}, the newest first.")
+    } else {
+        format!("{} of {all} are as asked for, the newest first.", quantity::count(page.matching as u64))
+    }
+}
+
+fn listed<T>(page: &ShelfPage<T>, table: Table, pager: &Pager) -> Vec<Element> {
+    if page.items.is_empty() {
+        let why = if page.in_all == 0 {
+            "There is nothing yet. Runs appear here as soon as a command of Hone writes into a folder that is shown."
+        } else {
+            "Nothing is as asked for."
+        };
+        return vec![absent(why)];
+    }
+    let item = |address: &Option<String>, text: &str, rel: &str| {
+        let address = address.as_ref()?;
+        Some(el("li").child(el("a").attr("href", address).attr("rel", rel).text(text)))
+    };
+    let place = format!("Page {} of {}", page.page, page.pages);
+    let pages = el("nav").class("pages").attr("aria-label", "Pages of the list").child(
+        el("ul")
+            .children(item(&pager.previous, "Newer", "prev"))
+            .child(el("li").text(&place))
+            .children(item(&pager.next, "Older", "next")),
+    );
+    if page.pages > 1 { vec![table.finish(), pages] } else { vec![table.finish()] }
+}
+
+fn form(
+    address: &str,
+    filter: &ShelfFilter,
+    kinds: &std::collections::BTreeMap<String, usize>,
+    with_state: bool,
+) -> Element {
+    let text =
+        el("input").attr("id", "q").attr("name", "q").attr("type", "search").attr("value", &filter.text);
+    let kinds = kinds
+        .iter()
+        .map(|(kind, count)| (kind.as_str(), format!("{kind} ({})", quantity::count(*count as u64))));
+    let kind = select("kind", "Kind", filter.kind.as_deref(), kinds);
+    let named = VERDICTS.iter().find(|(_, verdict)| Some(*verdict) == filter.verdict).map(|(name, _)| *name);
+    let verdicts = VERDICTS.iter().map(|(name, verdict)| (*name, verdict.label().to_owned()));
+    let verdict = select("verdict", "Verdict", named, verdicts);
+    let states = RunState::ALL.iter().map(|state| (state.label(), state.label().to_owned()));
+    let state = with_state.then(|| select("state", "State", filter.state.map(RunState::label), states));
+    let kept =
+        filter.a.as_ref().map(|a| el("input").attr("type", "hidden").attr("name", "a").attr("value", a));
+    el("form")
+        .class("choose")
+        .attr("role", "search")
+        .attr("aria-label", "Choose")
+        .attr("method", "get")
+        .attr("action", address)
+        .child(el("div").child(el("label").attr("for", "q").text("Text")).child(text))
+        .child(kind)
+        .child(verdict)
+        .children(state)
+        .children(kept)
+        .child(el("button").attr("type", "submit").text("Show"))
+}
+
+/// A field with a choice of words, none of them at first.
+pub(super) fn select<'a>(
+    name: &'static str,
+    label: &str,
+    chosen: Option<&str>,
+    choices: impl Iterator<Item = (&'a str, String)>,
+) -> Element {
+    let option = |value: &str, text: &str| {
+        let option = el("option").attr("value", value).text(text);
+        if Some(value) == chosen { option.attr("selected", "") } else { option }
+    };
+    let options = choices.map(|(value, text)| option(value, &text)).collect::<Vec<_>>();
+    let field = el("select").attr("id", name).attr("name", name).child(option("", "any")).children(options);
+    el("div").child(el("label").attr("for", name).text(label)).child(field)
+}
+
+/// As it has to stand in the query of an address: all but letters, digits and four signs as `%XX`.
+pub(super) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

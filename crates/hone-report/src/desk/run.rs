@@ -1,0 +1,188 @@
+//! A run as far as it is.
+
+use hone_record::{Metric, RunProgress, RunStage, RunState, ShelfRecord};
+
+use super::list::{encoded, state, table};
+use super::{Around, Tab, document, link, link_to, script, when};
+use crate::escape::{Element, Markup, el};
+use crate::quantity::{self, NBSP, NONE};
+use crate::section::{absent, paragraph, section};
+use crate::table::{Cell, Column, Table};
+
+/// Figures of a window that tell how a run is going.
+const TOLD: [Metric; 4] = [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRecord, Metric::Throughput];
+
+/// The page. While the run is not finished, it looks every few seconds whether there is more.
+pub fn run(found: &RunProgress, a: Option<&str>, around: &Around) -> String {
+    let is_live = found.run.state != RunState::Finished;
+    let live = el("div")
+        .attr("id", "live")
+        .attr("data-live", if is_live { "yes" } else { "no" })
+        .child(standing(found))
+        .child(stages(found))
+        .child(windows(found));
+    let content =
+        [is_live.then(refresher), Some(live), variants(found, a), others(found, a), is_live.then(script)];
+    let title = if found.run.title.is_empty() { &found.run.path } else { &found.run.title };
+    document(title, Tab::Runs, around, content.into_iter().flatten())
+}
+
+/// Without a script it is a link; with one, a switch. A page that changes by itself has to be able to stand still.
+fn refresher() -> Element {
+    el("p")
+        .class("refresh")
+        .child(
+            el("span")
+                .attr("id", "said")
+                .attr("role", "status")
+                .text("This page does not change by itself. "),
+        )
+        .child(el("a").attr("id", "again").attr("href", "").text("Look again"))
+        .text(" ")
+        .child(el("button").attr("id", "pause").attr("type", "button").attr("hidden", "").text("Stand still"))
+}
+
+fn standing(found: &RunProgress) -> Element {
+    let run = &found.run;
+    let sentence = match (run.state, run.pid) {
+        (RunState::Running, Some(pid)) => format!(" Process {pid} has it."),
+        (RunState::Running, None) => String::new(),
+        (RunState::Finished, _) => " Its result is there.".to_owned(),
+        (RunState::Unfinished, _) => {
+            " There is no result, and no process is seen that has it: it was broken off, or runs where its processes can’t be seen. The \
+             command that began it goes on with it by --resume."
+                .to_owned()
+        }
+    };
+    let result = run.result.as_ref().map(|id| {
+        let text = format!("Its {}", run.kind);
+        el("p").child(link(&format!("/record/{id}"), &text)).text(", with all figures")
+    });
+    el("div")
+        .child(el("p").class("sentence").child(state(run.state)).text(&sentence))
+        .children(result)
+        .child(el("p").class("meta").text(&format!("{} · last written {}", run.path, when(run.at_unix_ms))))
+}
+
+fn stages(found: &RunProgress) -> Element {
+    let section = section("progress", "How far it is");
+    if found.stages.is_empty() {
+        return section.child(absent("Its files do not say how far it is."));
+    }
+    let columns = vec![
+        Column::words("part"),
+        Column::numbers(Markup::text("done")),
+        Column::words("share"),
+        Column::words("what is said of it"),
+    ];
+    let mut table = Table::new("Parts of the run", columns);
+    for stage in &found.stages {
+        let name = if stage.name.is_empty() { "the run" } else { &stage.name };
+        table.row(Markup::text(name), stage_cells(stage, name));
+    }
+    section.child(table.finish())
+}
+
+fn stage_cells(stage: &RunStage, name: &str) -> Vec<Cell> {
+    let done = match stage.of {
+        Some(of) => format!("{} of {} {}", quantity::count(stage.done), quantity::count(of), stage.counted),
+        None => format!("{} {}", quantity::count(stage.done), stage.counted),
+    };
+    let bar = stage.of.filter(|of| *of > 0).map(|of| {
+        el("progress")
+            .attr("max", of)
+            .attr("value", stage.done.min(of))
+            .attr("aria-label", format!("{name}: {done}"))
+            .text(&done)
+    });
+    let bar = bar.map_or_else(|| Markup::text(NONE), Markup::from);
+    vec![
+        Cell::numbers(el("span").class("word").text(&done)),
+        Cell::words(bar),
+        Cell::text(if stage.note.is_empty() { NONE } else { &stage.note }),
+    ]
+}
+
+fn windows(found: &RunProgress) -> Element {
+    let section = section("windows", "The last windows");
+    if found.last_windows.is_empty() {
+        return section.child(absent("No window is written yet."));
+    }
+    let mut columns = vec![Column::words("window"), Column::words("variant"), Column::words("outcome")];
+    columns.extend(TOLD.map(|metric| Column::numbers(Markup::text(metric.label()))));
+    columns.push(Column::words("began"));
+    let mut table = Table::new("The last windows", columns).remark("The newest first.");
+    for window in &found.last_windows {
+        let name = window.path.rsplit('/').next().unwrap_or_default();
+        table.row(link(&format!("/record/{}", window.id), name), window_cells(window));
+    }
+    section.child(table.finish())
+}
+
+fn window_cells(record: &ShelfRecord) -> Vec<Cell> {
+    let facts = record.window.as_ref();
+    let figure = |metric: Metric| {
+        let value = facts.and_then(|facts| facts.values.get(&metric));
+        Cell::number(&value.map_or_else(|| NONE.to_owned(), |value| figure(metric, *value)))
+    };
+    let variant = facts.map_or(NONE, |facts| &facts.variant);
+    let mut cells = vec![Cell::text(variant), Cell::text(&record.said)];
+    cells.extend(TOLD.map(figure));
+    cells.push(Cell::words(el("span").class("word").text(&when(record.at_unix_ms))));
+    cells
+}
+
+/// A value of a metric with its unit.
+pub(super) fn figure(metric: Metric, value: f64) -> String {
+    match metric.unit() {
+        "µs" => quantity::time_us(value),
+        unit => format!("{}{NBSP}{unit}", quantity::significant(value)),
+    }
+}
+
+fn variants(found: &RunProgress, a: Option<&str>) -> Option<Element> {
+    if found.variants.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::words("variant"),
+        Column::numbers(Markup::text("windows")),
+        Column::words("compare all its windows"),
+    ];
+    let mut table = Table::new("Variants", columns);
+    for (name, windows) in &found.variants {
+        let side = format!("{}~{name}", found.run.id);
+        let link = match a {
+            Some(a) if a == side => Markup::text("A"),
+            Some(a) => link_to(
+                &format!("/compare?a={}&b={}", encoded(a), encoded(&side)),
+                "compare with A",
+                &format!(": {name}"),
+            )
+            .into(),
+            None => {
+                let address = format!("/run/{}?a={}", found.run.id, encoded(&side));
+                link_to(&address, "take as A", &format!(": {name}")).into()
+            }
+        };
+        table.row(
+            Markup::text(name),
+            vec![Cell::number(&quantity::count(*windows as u64)), Cell::words(link)],
+        );
+    }
+    let remark = paragraph(
+        "Windows of one run were measured in pairs or rounds; the run’s own result knows that, and says more than a comparison of all windows of \
+         one variant with all of another.",
+    );
+    Some(section("variants", "Variants").child(table.finish()).child(remark))
+}
+
+fn others(found: &RunProgress, a: Option<&str>) -> Option<Element> {
+    if found.records.is_empty() {
+        return None;
+    }
+    Some(
+        section("others", "Its other records")
+            .child(table("Records that are no windows", &found.records, a).finish()),
+    )
+}

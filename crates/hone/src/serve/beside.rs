@@ -1,0 +1,246 @@
+//! Two sides held against each other: windows by the computation of `hone compare A.json B.json`, other records field by field.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hone_compare::{SavedRule, compare_saved};
+use hone_record::{Envelope, FieldDifference, Metric, SavedComparison, SideBySide, Window};
+use serde_json::Value;
+
+use super::shelf::{Content, Item, is_id, read};
+
+/// Windows of a side that are read: the newest ones. Each takes a megabyte or two of memory.
+const MOST_WINDOWS: usize = 100;
+/// Bytes of a side that are read.
+const MOST_SIDE_BYTES: u64 = 256 << 20;
+/// Larger records are not held against each other field by field.
+const MOST_FIELDS_BYTES: u64 = 16 << 20;
+/// Fields that are listed.
+const MOST_FIELDS: usize = 300;
+/// Letters of a field's value.
+const MOST_LETTERS: usize = 120;
+/// As `hone compare` has it unless told otherwise.
+const ALPHA: f64 = 0.05;
+/// See `ALPHA`.
+const EQUIVALENCE: f64 = 0.02;
+
+/// What an address names as a side.
+pub(super) enum Side {
+    /// One record.
+    Record(Arc<Item>),
+    /// All windows of one variant of a run.
+    Windows { run: String, name: String, items: Vec<Arc<Item>>, left_out: usize },
+}
+
+impl Side {
+    /// For people.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Record(item) => &item.record.path,
+            Self::Windows { name, .. } => name,
+        }
+    }
+
+    /// Of its own page.
+    pub(super) fn address(&self) -> String {
+        match self {
+            Self::Record(item) => format!("/record/{}", item.record.id),
+            Self::Windows { run, .. } => format!("/run/{run}"),
+        }
+    }
+
+    fn windows(&self) -> Result<Option<Vec<Window>>, String> {
+        let items = match self {
+            Self::Record(item) if item.record.window.is_none() => return Ok(None),
+            Self::Record(item) => std::slice::from_ref(item),
+            Self::Windows { items, .. } => items,
+        };
+        let window = |item: &Arc<Item>| {
+            let text = read(&item.path).map_err(|why| format!("{}: {why}", item.record.path))?;
+            Envelope::<Window>::parse(&text).map_err(|error| format!("{}: {error}", item.record.path))
+        };
+        items.iter().map(window).collect::<Result<Vec<Window>, String>>().map(Some)
+    }
+}
+
+/// Finds a side by what an address says: an id, or that of a run with `~VARIANT` behind it.
+///
+/// # Errors
+/// With what to choose instead.
+pub(super) fn side(content: &Content, named: &str) -> Result<Side, String> {
+    let (id, variant) = match named.split_once('~') {
+        Some((id, variant)) => (id, Some(variant)),
+        None => (named, None),
+    };
+    let unknown =
+        || "a side of a comparison is not known here; choose both from the list of records".to_owned();
+    if !is_id(id) {
+        return Err(unknown());
+    }
+    if let (Some(item), None) = (content.records.get(id), variant) {
+        return if item.record.is_broken() {
+            Err(format!("{} can't be read: {}", item.record.path, item.record.said))
+        } else {
+            Ok(Side::Record(Arc::clone(item)))
+        };
+    }
+    let run = content.runs.get(id).ok_or_else(unknown)?;
+    let mut of_variant: BTreeMap<&str, Vec<Arc<Item>>> = BTreeMap::new();
+    for item in content.records_of(id) {
+        if let Some(window) = &item.record.window {
+            of_variant.entry(&window.variant).or_default().push(Arc::clone(item));
+        }
+    }
+    let known = || of_variant.keys().copied().collect::<Vec<_>>().join(", ");
+    let variant = match (variant, of_variant.len()) {
+        (Some(variant), _) => variant,
+        (None, 1) => of_variant.keys().next().copied().unwrap_or_default(),
+        (None, _) => {
+            return Err(format!("{} has windows of {}: choose one of them on its page", run.name, known()));
+        }
+    };
+    let Some(items) = of_variant.get(variant) else {
+        return Err(format!("{} has no windows of {variant}; it has {}", run.name, known()));
+    };
+    let mut items = items.clone();
+    items.sort_by_key(|item| std::cmp::Reverse(item.record.at_unix_ms));
+    let all = items.len();
+    let mut bytes = 0_u64;
+    items.truncate(MOST_WINDOWS);
+    items.retain(|item| {
+        bytes = bytes.saturating_add(item.record.bytes);
+        bytes <= MOST_SIDE_BYTES
+    });
+    let left_out = all - items.len();
+    Ok(Side::Windows { run: id.to_owned(), name: format!("{}, {variant}", run.name), items, left_out })
+}
+
+/// What two sides are held against each other by.
+pub(super) enum Held {
+    /// Windows.
+    Saved(Box<SavedComparison>),
+    /// Anything else, with the texts of both.
+    Fields(Box<SideBySide>, [String; 2]),
+}
+
+/// Holds two sides against each other.
+///
+/// # Errors
+/// With what is in the way.
+pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> {
+    if let (Some(of_a), Some(of_b)) = (a.windows()?, b.windows()?) {
+        let rule = SavedRule { primary, alpha: ALPHA, equivalence: EQUIVALENCE };
+        hone_compare::check_saved(rule).map_err(|error| error.to_string())?;
+        let mut found = compare_saved((a.name(), &of_a), (b.name(), &of_b), rule);
+        for (name, side) in [("A", a), ("B", b)] {
+            if let Side::Windows { left_out: 1.., .. } = side {
+                found.cannot_show.push(format!("older windows: of {name} only the newest are looked at"));
+            }
+        }
+        return Ok(Held::Saved(Box::new(found)));
+    }
+    let (Side::Record(a), Side::Record(b)) = (a, b) else {
+        return Err(
+            "one side is all windows of a variant, the other is no window: choose two of one kind".to_owned()
+        );
+    };
+    if let Some(large) = [a, b].into_iter().find(|item| item.record.bytes > MOST_FIELDS_BYTES) {
+        return Err(format!("{} is too large to be compared field by field", large.record.path));
+    }
+    let texts = [read(&a.path)?, read(&b.path)?];
+    let [of_a, of_b] = [&texts[0], &texts[1]].map(|text| leaves(text));
+    let (differences, not_listed) = differences(&of_a, &of_b);
+    let found = SideBySide { a: a.record.clone(), b: b.record.clone(), differences, not_listed };
+    Ok(Held::Fields(Box::new(found), texts))
+}
+
+/// Every value of a record's body that is neither a list nor an object, by its place, in the order of the record.
+fn leaves(text: &str) -> Vec<(String, String)> {
+    let record: Value = serde_json::from_str(text).unwrap_or_default();
+    let mut found = Vec::new();
+    collect(record.get("body").unwrap_or(&Value::Null), "", &mut found);
+    found
+}
+
+fn collect(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
+    let below = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| collect(value, &below(name), found)),
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(at, value)| collect(value, &below(&at.to_string()), found));
+        }
+        Value::String(text) => found.push((place.to_owned(), in_short(text))),
+        other => found.push((place.to_owned(), other.to_string())),
+    }
+}
+
+/// Histograms are thousands of letters that say nothing to a reader.
+fn in_short(text: &str) -> String {
+    let cut = text.floor_char_boundary(MOST_LETTERS);
+    match text.get(..cut) {
+        Some(cut) if cut.len() < text.len() => format!("{cut} … ({} letters)", text.len()),
+        _ => text.to_owned(),
+    }
+}
+
+fn differences(a: &[(String, String)], b: &[(String, String)]) -> (Vec<FieldDifference>, usize) {
+    let of_b: BTreeMap<&str, &str> =
+        b.iter().map(|(place, value)| (place.as_str(), value.as_str())).collect();
+    let of_a: BTreeMap<&str, &str> =
+        a.iter().map(|(place, value)| (place.as_str(), value.as_str())).collect();
+    let changed = a.iter().filter_map(|(place, value)| {
+        let other = of_b.get(place.as_str()).copied();
+        let differs = other != Some(value.as_str());
+        differs.then(|| FieldDifference {
+            field: place.clone(),
+            a: Some(value.clone()),
+            b: other.map(str::to_owned),
+        })
+    });
+    let added = b
+        .iter()
+        .filter(|(place, _)| !of_a.contains_key(place.as_str()))
+        .map(|(place, value)| FieldDifference { field: place.clone(), a: None, b: Some(value.clone()) });
+    let mut found: Vec<FieldDifference> = changed.chain(added).collect();
+    let not_listed = found.len().saturating_sub(MOST_FIELDS);
+    found.truncate(MOST_FIELDS);
+    (found, not_listed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_differ_are_found_by_their_place() {
+        let of = |body: &str| leaves(&format!(r#"{{"hone_record": 1, "kind": "x", "body": {body}}}"#));
+        let a = of(r#"{"load": {"acks": 1, "name": "x"}, "steps": [1, 2], "only_a": null}"#);
+        let b = of(r#"{"load": {"acks": -1, "name": "x"}, "steps": [1, 3, 4]}"#);
+        let (found, not_listed) = differences(&a, &b);
+        let told: Vec<(&str, Option<&str>, Option<&str>)> = found
+            .iter()
+            .map(|field| (field.field.as_str(), field.a.as_deref(), field.b.as_deref()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("load.acks", Some("1"), Some("-1")),
+                ("only_a", Some("null"), None),
+                ("steps.1", Some("2"), Some("3")),
+                ("steps.2", None, Some("4")),
+            ]
+        );
+        assert_eq!(not_listed, 0);
+        assert_eq!(differences(&a, &a), (Vec::new(), 0));
+        let many: Vec<(String, String)> = (0..500).map(|at| (at.to_string(), "x".to_owned())).collect();
+        let (listed, not_listed) = differences(&many, &[]);
+        assert_eq!((listed.len(), not_listed), (MOST_FIELDS, 200));
+    }
+
+    #[test]
+    fn a_histogram_is_cut_short() {
+        assert_eq!(in_short("short"), "short");
+        let long = "ä".repeat(1_000);
+        assert!(in_short(&long).ends_with("… (2000 letters)") && in_short(&long).len() < 200);
+    }
+}

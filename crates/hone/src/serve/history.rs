@@ -1,0 +1,203 @@
+//! Lines of one metric over commits, builds or entries of a ledger, and where their level changes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use hone_binary::sha256_hex;
+use hone_compare::{CHANGE_POINT_RULE, MOST_VALUES, change_points};
+use hone_ledger::Ledger;
+use hone_record::{History, HistoryLine, HistoryOver, HistoryPoint, LedgerEntry, Metric};
+
+use super::shelf::Content;
+/// Of a point's label, where it is a hash.
+const SHORT: usize = 12;
+/// Points that make a line.
+const FEWEST_POINTS: usize = 2;
+/// A larger ledger is not followed: it would be read for every page.
+const MOST_LEDGER_BYTES: u64 = 64 << 20;
+/// Of the permutations: the same history gives the same page.
+const SEED: u64 = 1;
+
+/// A line with the points of each of its metrics, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) line: HistoryLine,
+    points: BTreeMap<Metric, Vec<HistoryPoint>>,
+}
+
+/// All lines that have points enough, by their ids.
+pub(super) fn lines(content: &Content) -> BTreeMap<String, Line> {
+    let mut lines = of_windows(content);
+    for (shown, path) in content.ledgers.values() {
+        if shown.bytes <= MOST_LEDGER_BYTES {
+            of_ledger(content, &shown.id, path, &mut lines);
+        }
+    }
+    lines.retain(|_, line| {
+        line.points.retain(|_, points| points.len() >= FEWEST_POINTS);
+        for points in line.points.values_mut() {
+            points.sort_by_key(|point| point.at_unix_ms);
+        }
+        line.line.metrics = line.points.iter().map(|(metric, points)| (*metric, points.len())).collect();
+        !line.points.is_empty()
+    });
+    lines
+}
+
+/// A line by one metric; its first one where none is asked for, or it has no such.
+pub(super) fn history(line: &Line, asked: Option<Metric>) -> History {
+    let metric = asked.filter(|metric| line.points.contains_key(metric));
+    let metric = metric.or_else(|| line.points.keys().next().copied());
+    let all = metric.and_then(|metric| line.points.get(&metric)).map(Vec::as_slice).unwrap_or_default();
+    let left_out = all.len().saturating_sub(MOST_VALUES);
+    let points = all.get(left_out..).unwrap_or_default().to_vec();
+    let values: Vec<f64> = points.iter().map(|point| point.value).collect();
+    History {
+        line: line.line.clone(),
+        metric,
+        change_points: change_points(&values, SEED),
+        points,
+        left_out,
+        rule: CHANGE_POINT_RULE.to_owned(),
+    }
+}
+
+fn id_of(parts: &[&str]) -> String {
+    let mut id = sha256_hex(parts.join("\n").as_bytes());
+    id.truncate(16);
+    id
+}
+
+/// The windows of one sitting: they share its luck, so they are one point.
+#[derive(Debug, Default)]
+struct Sitting {
+    label: String,
+    at_unix_ms: u64,
+    source: String,
+    record: Option<String>,
+    run: Option<String>,
+    logs: BTreeMap<Metric, Vec<f64>>,
+}
+
+fn of_windows(content: &Content) -> BTreeMap<String, Line> {
+    let builds: HashMap<&str, &BTreeMap<String, String>> = content
+        .records
+        .values()
+        .filter(|item| !item.builds.is_empty())
+        .filter_map(|item| Some((item.record.run.as_deref()?, &item.builds)))
+        .collect();
+    let mut lines: BTreeMap<String, Line> = BTreeMap::new();
+    let mut sittings: BTreeMap<(String, String, String), Sitting> = BTreeMap::new();
+    for item in content.records.values() {
+        let record = &item.record;
+        let Some(window) = &record.window else { continue };
+        let build = || Some((HistoryOver::Builds, builds.get(record.run.as_deref()?)?.get(&window.variant)?));
+        let named = window.commit.as_ref().map(|commit| (HistoryOver::Commits, commit)).or_else(build);
+        let Some((over, name)) = named else { continue };
+        let id = id_of(&[over.label(), &window.variant, &window.alike]);
+        lines.entry(id.clone()).or_insert_with(|| Line {
+            line: HistoryLine {
+                id: id.clone(),
+                over,
+                name: window.variant.clone(),
+                circumstances: window.circumstances.clone(),
+                metrics: BTreeMap::new(),
+            },
+            points: BTreeMap::new(),
+        });
+        let folder = record.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let sitting = sittings.entry((id, name.clone(), folder.to_owned())).or_insert_with(|| Sitting {
+            label: name.get(..SHORT).unwrap_or(name).to_owned(),
+            at_unix_ms: u64::MAX,
+            source: folder.to_owned(),
+            run: record.run.clone(),
+            ..Sitting::default()
+        });
+        if record.at_unix_ms < sitting.at_unix_ms {
+            sitting.at_unix_ms = record.at_unix_ms;
+            sitting.record = Some(record.id.clone());
+        }
+        for (metric, value) in &window.values {
+            if *value > 0.0 {
+                sitting.logs.entry(*metric).or_default().push(value.ln());
+            }
+        }
+    }
+    for ((id, ..), sitting) in sittings {
+        if let Some(line) = lines.get_mut(&id) {
+            line.add(&sitting);
+        }
+    }
+    lines
+}
+
+impl Line {
+    fn add(&mut self, sitting: &Sitting) {
+        for (metric, logs) in &sitting.logs {
+            let point = HistoryPoint {
+                label: sitting.label.clone(),
+                at_unix_ms: sitting.at_unix_ms,
+                value: (logs.iter().sum::<f64>() / logs.len() as f64).exp(),
+                windows: logs.len(),
+                source: sitting.source.clone(),
+                record: sitting.record.clone(),
+                run: sitting.run.clone(),
+            };
+            self.points.entry(*metric).or_default().push(point);
+        }
+    }
+}
+
+/// Answers to one question, each time that it was asked.
+fn of_ledger(content: &Content, ledger: &str, path: &Path, lines: &mut BTreeMap<String, Line>) {
+    let Ok(checked) = Ledger::at(path).check() else { return };
+    for line in checked.lines {
+        let (Some(metric), Some([ratio, ..])) = (line.entry.metric, line.entry.ratio) else { continue };
+        if !(ratio.is_finite() && ratio > 0.0) {
+            continue;
+        }
+        let entry = line.entry;
+        let id = id_of(&[ledger, &entry.verb, &entry.change, &entry.workload]);
+        let known = lines.entry(id.clone()).or_insert_with(|| Line {
+            line: HistoryLine {
+                id,
+                over: HistoryOver::Entries,
+                name: entry.change.clone(),
+                circumstances: circumstances(&entry),
+                metrics: BTreeMap::new(),
+            },
+            points: BTreeMap::new(),
+        });
+        let run = run_of(content, path, &entry);
+        let point = HistoryPoint {
+            label: hone_report::date_utc(entry.at_unix_ms),
+            at_unix_ms: entry.at_unix_ms,
+            value: ratio,
+            windows: entry.pairs.unwrap_or_default() as usize,
+            source: if entry.run.is_empty() {
+                format!("line {}", line.number)
+            } else {
+                file_name(&entry.run)
+            },
+            record: None,
+            run,
+        };
+        known.points.entry(metric).or_default().push(point);
+    }
+}
+
+fn circumstances(entry: &LedgerEntry) -> String {
+    let under = if entry.workload.is_empty() { String::new() } else { format!(", under {}", entry.workload) };
+    format!("decided by hone {}{under}", entry.verb)
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The run of an entry, where it is shown: at its place, or moved with its ledger.
+pub(super) fn run_of(content: &Content, ledger: &Path, entry: &LedgerEntry) -> Option<String> {
+    let beside = ledger.parent()?.join(Path::new(&entry.run).file_name()?);
+    let is_it = |path: &Path| path == Path::new(&entry.run) || path == beside;
+    content.runs.values().find(|run| is_it(&run.path)).map(|run| run.id.clone())
+}

@@ -1,0 +1,11 @@
+//! A local page over folders of runs and records: what lies there ([`shelf`]), who may ask ([`door`]), what is answered ([`answer`]), and the
+//! server itself ([`listen`]). It only reads.
+
+mod answer;
+mod beside;
+pub(crate) mod door;
+mod history;
+pub(crate) mod listen;
+mod progress;
+pub(crate) mod shelf;
+mod sketch;

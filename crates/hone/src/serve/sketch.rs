@@ -1,0 +1,217 @@
+//! What a list needs of a record's text.
+
+use std::collections::BTreeMap;
+
+use hone_binary::sha256_hex;
+use hone_record::{
+    BatchCost, BatchWatch, Body, Capacity, Comparison, Curve, Diagnosis, Envelope, FORMAT_VERSION,
+    Foretelling, Heatmap, HostTrial, LedgerEntry, Machine, Metric, Optimization, Outcome, Proof, RecordError,
+    SavedComparison, SelfTest, ShelfWindow, Story, Tuning, Verdict, WhatIf, Window, Workload,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// A record in short.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Sketch {
+    pub(crate) kind: String,
+    pub(crate) title: String,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) said: String,
+    pub(crate) at_unix_ms: Option<u64>,
+    pub(crate) window: Option<ShelfWindow>,
+    /// Of an optimisation, the SHA-256 of each variant's program.
+    pub(crate) builds: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    hone_record: Option<u32>,
+    kind: Option<String>,
+}
+
+/// Reads a file's text; `None` where it is whole, but no record: runs have notes of their own beside their records.
+///
+/// # Errors
+/// With what is wrong with it.
+pub(crate) fn sketch(text: &str) -> Result<Option<Sketch>, String> {
+    let head = match serde_json::from_str::<Head>(text) {
+        Ok(head) => head,
+        // A list, or a number, or no JSON at all.
+        Err(_) => {
+            let whole = serde_json::from_str::<IgnoredAny>(text);
+            return whole.map(|_| None).map_err(|error| format!("it is not whole JSON: {error}"));
+        }
+    };
+    let (Some(version), Some(kind)) = (head.hone_record, head.kind) else { return Ok(None) };
+    if version > FORMAT_VERSION {
+        return Err(RecordError::Newer { found: version }.to_string());
+    }
+    let sketch = of_kind(&kind, text).map_err(|error| error.to_string())?;
+    Ok(Some(Sketch { kind, ..sketch }))
+}
+
+fn of_kind(kind: &str, text: &str) -> Result<Sketch, RecordError> {
+    Ok(match kind {
+        Window::KIND => window(&Envelope::parse(text)?),
+        Comparison::KIND => comparison(&Envelope::parse(text)?),
+        Optimization::KIND => optimization(&Envelope::parse(text)?),
+        Tuning::KIND => tuning(&Envelope::parse(text)?),
+        Proof::KIND => proof(&Envelope::parse(text)?),
+        HostTrial::KIND => titled(Envelope::<HostTrial>::parse(text)?.target),
+        Capacity::KIND => {
+            let found: Capacity = Envelope::parse(text)?;
+            titled(format!("{} under {}", found.variant, found.workload.name))
+        }
+        Curve::KIND => {
+            let found: Curve = Envelope::parse(text)?;
+            titled(format!("{} under {}", found.variant, found.workload.name))
+        }
+        Story::KIND => titled(Envelope::<Story>::parse(text)?.title),
+        Heatmap::KIND => {
+            let found: Heatmap = Envelope::parse(text)?;
+            titled(
+                found
+                    .sides
+                    .iter()
+                    .filter_map(|side| side.object.as_deref())
+                    .collect::<Vec<_>>()
+                    .join(" and "),
+            )
+        }
+        LedgerEntry::KIND => titled(Envelope::<LedgerEntry>::parse(text)?.change),
+        SavedComparison::KIND => {
+            let found: SavedComparison = Envelope::parse(text)?;
+            titled(format!("{} against {}", found.b.source, found.a.source))
+        }
+        Diagnosis::KIND => whole::<Diagnosis>(text)?,
+        Foretelling::KIND => whole::<Foretelling>(text)?,
+        BatchWatch::KIND => whole::<BatchWatch>(text)?,
+        BatchCost::KIND => whole::<BatchCost>(text)?,
+        WhatIf::KIND => whole::<WhatIf>(text)?,
+        SelfTest::KIND => whole::<SelfTest>(text)?,
+        Machine::KIND => whole::<Machine>(text)?,
+        // Told and not read again: a profile's check, a doctor's findings.
+        _ => Sketch::default(),
+    })
+}
+
+/// A record of which a list says no more than that it is one.
+fn whole<T: Body>(text: &str) -> Result<Sketch, RecordError> {
+    Envelope::<T>::parse(text).map(|_| Sketch::default())
+}
+
+fn titled(title: String) -> Sketch {
+    Sketch { title, ..Sketch::default() }
+}
+
+fn window(found: &Window) -> Sketch {
+    let values: BTreeMap<Metric, f64> =
+        Metric::ALL.into_iter().filter_map(|metric| Some((metric, found.value(metric)?))).collect();
+    let said = match &found.outcome {
+        Outcome::Steady if found.was_interrupted() => "ended before its time",
+        Outcome::Steady => "steady",
+        Outcome::Saturated { .. } => "saturated",
+        Outcome::GeneratorLate { .. } => "generator late",
+        Outcome::Failed { .. } => "failed",
+    };
+    Sketch {
+        title: format!("{} under {}", found.variant, found.workload.name),
+        said: said.to_owned(),
+        at_unix_ms: Some(found.started_unix_ms),
+        window: Some(ShelfWindow {
+            variant: found.variant.clone(),
+            commit: found.environment.as_ref().and_then(|environment| environment.commit.clone()),
+            circumstances: circumstances(found),
+            alike: alike(found),
+            values,
+        }),
+        ..Sketch::default()
+    }
+}
+
+/// Load, durability and machine in words.
+fn circumstances(found: &Window) -> String {
+    let load = &found.workload;
+    let machine = found.environment.as_ref().map(|environment| &environment.machine);
+    let machine = machine
+        .map_or_else(String::new, |machine| format!("; {}, {} cores", machine.cpu_model, machine.cores));
+    format!(
+        "{}: {} requests/s of {} records of {} B, acks {}, {}{machine}",
+        load.name,
+        crate::show::number(load.requests_per_s),
+        load.records_per_batch,
+        load.record_bytes,
+        found.durability.acks,
+        found.durability.storage
+    )
+}
+
+/// The same to the last setting. The seed differs between runs of one load.
+fn alike(found: &Window) -> String {
+    let load = Workload { seed: 0, ..found.workload.clone() };
+    let machine = found.environment.as_ref().map(|environment| &environment.machine);
+    let machine = machine.map(|machine| (&machine.cpu_model, machine.cores, &machine.kernel));
+    let all =
+        serde_json::to_string(&(load, &found.durability, machine, found.client.as_ref())).unwrap_or_default();
+    sha256_hex(all.as_bytes())
+}
+
+fn comparison(found: &Comparison) -> Sketch {
+    Sketch {
+        title: format!("{} against {} under {}", found.b, found.a, found.workload.name),
+        verdict: Some(found.verdict()),
+        ..Sketch::default()
+    }
+}
+
+/// Its verdict is that of the best variant, or else of the first comparison.
+fn optimization(found: &Optimization) -> Sketch {
+    let of_best = found.comparisons.iter().find(|comparison| Some(&comparison.b) == found.best.as_ref());
+    Sketch {
+        title: found.name.clone(),
+        verdict: of_best.or(found.comparisons.first()).map(Comparison::verdict),
+        at_unix_ms: Some(found.started_unix_ms),
+        builds: found.artifacts.iter().map(|built| (built.variant.clone(), built.sha256.clone())).collect(),
+        ..Sketch::default()
+    }
+}
+
+fn tuning(found: &Tuning) -> Sketch {
+    let worth = found.worth().and_then(|step| step.comparison.as_ref());
+    Sketch {
+        title: found.name.clone(),
+        verdict: worth.map(Comparison::verdict),
+        said: format!("{} of {} changes kept", found.kept.len(), found.steps.len()),
+        ..Sketch::default()
+    }
+}
+
+fn proof(found: &Proof) -> Sketch {
+    let accepted = found.steps.iter().filter(|step| step.decision == hone_record::Decision::Accepted).count();
+    Sketch {
+        title: found.target.clone(),
+        said: format!("{accepted} of {} steps accepted", found.steps.len()),
+        ..Sketch::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_no_records_and_pieces_are_broken() {
+        for note in ["true", "[1, 2]", "{}", r#"{"kind": "window"}"#, r#"{"hone_record": 1}"#, "7"] {
+            assert_eq!(sketch(note), Ok(None), "{note}");
+        }
+        let broken = |text: &str| sketch(text).unwrap_err();
+        assert!(broken("").starts_with("it is not whole JSON"));
+        assert!(broken(r#"{"hone_record": 1, "kind": "window", "bo"#).starts_with("it is not whole JSON"));
+        assert!(broken(r#"{"hone_record": 1, "kind": "window", "body": {}}"#).contains("missing field"));
+        assert!(broken(r#"{"hone_record": 9, "kind": "window", "body": {}}"#).contains("format version 9"));
+        assert!(broken(&"[".repeat(100_000)).contains("EOF"), "and the stack stands it");
+        let told = sketch(r#"{"hone_record": 1, "kind": "doctor", "body": {"x": 1}}"#).unwrap().unwrap();
+        assert_eq!(told.kind, "doctor");
+    }
+}

@@ -2,6 +2,7 @@
 //! it. What has to be put back is on the disk before anything is set, so that it can be put back after any crash.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -335,7 +336,10 @@ fn left_over(file: PathBuf) -> Result<LeftOver> {
     let unreadable = || format!("{} can't be read", file.display());
     let lock = match File::options().read(true).write(true).open(&file) {
         Ok(lock) => lock,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(LeftOver::Nothing),
+        // Beside the folders of runs lie files: the ledger, a page.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(LeftOver::Nothing);
+        }
         Err(error) => return Err(error).with_context(unreadable),
     };
     match lock.try_lock() {
@@ -444,6 +448,7 @@ mod tests {
         let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
         let run = runs.path().join("compare-001");
         fs::create_dir(&run).unwrap();
+        fs::write(runs.path().join("ledger.jsonl"), "").unwrap();
         let mut held = lever(&root).set("1", "", &run, None).unwrap();
         // As kill -9 would: the lock goes, the setting and its file stay.
         held.way_back = None;

@@ -17,6 +17,7 @@ mod batch;
 mod broker;
 pub(crate) mod client;
 pub(crate) mod compare;
+mod completions;
 mod diagnose;
 pub(crate) mod doctor;
 mod heatmap;
@@ -24,15 +25,18 @@ pub(crate) mod host;
 pub(crate) mod init;
 pub(crate) mod ledger;
 mod load;
+mod man;
 mod merge;
 mod optimize;
 pub(crate) mod profile;
 mod rates;
+mod reference;
 mod report;
 mod saved;
 mod security;
 mod shard;
 mod tune;
+pub(crate) mod version;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -78,6 +82,11 @@ enum Verb {
     Ledger(ledger::Arguments),
     Tune(tune::Arguments),
     Report(report::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+    #[command(hide = true)]
+    Reference(reference::Arguments),
+    Version(version::Arguments),
 }
 
 /// What every verb may need of the command line and the terminal.
@@ -118,6 +127,10 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Ledger(arguments) => ledger::run(&arguments, &desk),
         Verb::Tune(arguments) => tune::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
+        Verb::Completions(arguments) => completions::run(&arguments, &desk),
+        Verb::Man(arguments) => man::run(&arguments, &desk),
+        Verb::Reference(arguments) => reference::run(&arguments, &desk),
+        Verb::Version(arguments) => version::run(arguments, &desk),
     };
     desk.progress.clear();
     ending

@@ -9,6 +9,8 @@ use std::process::Command;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=tracer");
     println!("cargo:rerun-if-changed=src/cache.rs");
+    // qemu loads it, and distributions link qemu with glibc: also beside a Hone that is itself linked with musl.
+    let target = env::var("TARGET")?.replace("-musl", "-gnu");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
     for abi in ["1", "2"] {
         let library = out.join(format!("tracer-{abi}.so"));
@@ -19,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             // A panic must not unwind into qemu.
             .args(["-C", "panic=abort", "-C", "strip=symbols", "-D", "warnings"])
             .args(["--cfg", &format!("abi=\"{abi}\""), "--check-cfg", "cfg(abi, values(\"1\", \"2\"))"])
-            .args(["--check-cfg", "cfg(test)", "--target", &env::var("TARGET")?])
+            .args(["--check-cfg", "cfg(test)", "--target", &target])
             .arg("tracer/tracer.rs")
             .arg("-o")
             .arg(&library)

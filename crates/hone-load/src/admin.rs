@@ -216,8 +216,11 @@ impl Admin {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        let hint =
-            if partitions.is_none() { "; make the topic first, or let the load make its own" } else { "" };
+        let hint = if partitions.is_none() {
+            "; make it first (`hone load --make-topic` does), or name no topic"
+        } else {
+            ""
+        };
         let message = format!(" after {} s: {last}{hint}", patience.as_secs());
         Err(LoadError::Refused {
             address: self.line.address().to_owned(),

@@ -426,7 +426,7 @@ fn left_over(file: PathBuf) -> Result<LeftOver> {
     let unreadable = || format!("{} can't be read", file.display());
     let lock = match File::options().read(true).write(true).open(&file) {
         Ok(lock) => lock,
-        // Beside the runs there are files, as the ledger.
+        // Beside the folders of runs lie files: the ledger, a page.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(LeftOver::Nothing);
         }
@@ -548,7 +548,6 @@ mod tests {
         let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
         let run = runs.path().join("compare-001");
         fs::create_dir(&run).unwrap();
-        // It lies beside the runs.
         fs::write(runs.path().join("ledger.jsonl"), "").unwrap();
         let mut held = lever(&root).set("1", "", &run, None, None).unwrap();
         // As kill -9 would: the lock goes, the setting and its file stay.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Admin, RawFile, Settings, Topic};
+use hone_load::{Admin, RawFile, Security, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
 use super::rates::RateOptions;
@@ -38,6 +38,7 @@ use crate::{Ending, Usage, selftest};
   hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
   hone load broker-1:9092 --file examples/field-guide/load.toml
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load 127.0.0.1:9092 --topic orders --make-topic --partitions 6
   hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
   hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
   hone load broker-1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
@@ -64,6 +65,9 @@ pub(crate) struct Arguments {
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
     topic: Option<String>,
+    /// Make the topic that --topic names, with --partitions and --topic-config, unless it is there; it stays.
+    #[arg(long, requires = "topic", conflicts_with_all = ["shard", "emit"])]
+    make_topic: bool,
     /// Process whose CPU counts, with its children; found by itself when the broker listens on this machine.
     #[arg(long)]
     pid: Option<u32>,
@@ -235,9 +239,9 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
             job.broker
         )));
     }
-    if arguments.topic.is_some() && arguments.workload.has_topic_config() {
+    if arguments.topic.is_some() && !arguments.make_topic && arguments.workload.has_topic_config() {
         bail!(Usage(
-            "--topic-config is for the topic that is made for the load; --topic names one that exists"
+            "--topic-config is for the topic that is made for the load; --topic names one that exists (or --make-topic)"
                 .to_owned()
         ));
     }
@@ -258,6 +262,16 @@ fn self_test(desk: &Desk) -> Result<Ending> {
     Ok(ending)
 }
 
+/// Makes the topic of that name unless there is one.
+fn make_topic(name: &str, job: &Job, security: &Security) -> Result<()> {
+    let mut admin = Admin::connect_with(&job.broker, security)?;
+    if !admin.topics()?.iter().any(|listed| listed.topic == name) {
+        admin.create_topic(name, job.workload.partitions, &job.workload.topic_config)?;
+        admin.layout(name, Some(job.workload.partitions))?;
+    }
+    Ok(())
+}
+
 /// A window and what still hangs on it.
 struct Measured {
     window: Window,
@@ -276,6 +290,9 @@ fn measure(
 ) -> Result<Measured> {
     let workload = job.workload.clone();
     desk.progress.doing("load");
+    if let Some(name) = arguments.topic.as_deref().filter(|_| arguments.make_topic) {
+        make_topic(name, job, &arguments.security.security()?)?;
+    }
     let mut meeting = arguments.shards.meeting()?;
     let topic = match &mut meeting {
         Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,

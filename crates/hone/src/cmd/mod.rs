@@ -17,6 +17,7 @@ mod batch;
 mod broker;
 pub(crate) mod client;
 pub(crate) mod compare;
+mod completions;
 mod diagnose;
 pub(crate) mod doctor;
 mod gate;
@@ -25,16 +26,19 @@ pub(crate) mod host;
 pub(crate) mod init;
 pub(crate) mod ledger;
 mod load;
+mod man;
 mod merge;
 mod optimize;
 pub(crate) mod profile;
 mod rates;
+mod reference;
 pub(crate) mod report;
 mod saved;
 mod security;
 mod serve;
 mod shard;
 mod tune;
+pub(crate) mod version;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -82,6 +86,11 @@ enum Verb {
     Tune(tune::Arguments),
     Report(report::Arguments),
     Serve(serve::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+    #[command(hide = true)]
+    Reference(reference::Arguments),
+    Version(version::Arguments),
 }
 
 /// What every verb may need of the command line and the terminal.
@@ -124,6 +133,10 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Tune(arguments) => tune::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
         Verb::Serve(arguments) => serve::run(&arguments, &desk),
+        Verb::Completions(arguments) => completions::run(&arguments, &desk),
+        Verb::Man(arguments) => man::run(&arguments, &desk),
+        Verb::Reference(arguments) => reference::run(&arguments, &desk),
+        Verb::Version(arguments) => version::run(arguments, &desk),
     };
     desk.progress.clear();
     ending

@@ -73,12 +73,12 @@ pub(crate) fn comment(story: &Story) -> String {
     if decided > 0 {
         let _ = write!(out, "\n{came_true} of {decided} predictions came true.\n");
     }
-    let machine =
-        story.machines.first().map(|machine| format!(" on {} cores of {}", machine.cores, machine.cpu_model));
+    let machine = story.machines.first().map_or_else(String::new, |machine| {
+        format!(" on {} cores of {}", machine.cores, in_a_cell(&machine.cpu_model))
+    });
     let _ = write!(
         out,
-        "\n<sub>Ratios with their intervals over pairs of windows, after against before{}; measured by hone.</sub>\n",
-        in_a_cell(&machine.unwrap_or_default())
+        "\n<sub>Ratios with their intervals over pairs of windows, after against before{machine}; measured by hone.</sub>\n"
     );
     out
 }

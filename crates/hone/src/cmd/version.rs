@@ -1,0 +1,100 @@
+//! `hone version`: the receipt of this build.
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use hone_binary::bolt::preflight;
+use hone_binary::file_facts;
+use serde::Serialize;
+
+use super::Desk;
+use crate::{Ending, show};
+
+/// Say what this program is: version, commit, compiler, target, flags, and whether PGO and BOLT were applied.
+///
+/// What the build said of itself is told as such; BOLT, counters of an instrumented build, build-id, size and SHA-256 are read
+/// from the program's own file. Builds for development know no commit.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone version
+  hone version --json > receipt.json")]
+pub(crate) struct Arguments {}
+
+/// What this program was made of, and what it is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Receipt {
+    pub(crate) version: &'static str,
+    /// The commit, with `+` where files differed from it; none in builds for development and without a repository.
+    pub(crate) commit: Option<&'static str>,
+    pub(crate) rustc: &'static str,
+    pub(crate) target: &'static str,
+    /// `release` or `debug`, as Cargo names it to build scripts.
+    pub(crate) profile: &'static str,
+    pub(crate) opt_level: &'static str,
+    pub(crate) rustflags: Vec<String>,
+    /// Name of the profile that the compiler was given.
+    pub(crate) pgo: Option<String>,
+    /// Whether it counts for a profile while it runs.
+    pub(crate) instrumented: bool,
+    /// Whether BOLT has rewritten it.
+    pub(crate) bolt: bool,
+    pub(crate) static_link: bool,
+    pub(crate) build_id: Option<String>,
+    pub(crate) program_bytes: u64,
+    pub(crate) text_bytes: u64,
+    pub(crate) sha256: String,
+}
+
+pub(crate) fn run(_arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    desk.show_found("version", &receipt()?, show::version::text)?;
+    Ok(Ending::Done)
+}
+
+fn receipt() -> Result<Receipt> {
+    let program = std::env::current_exe().context("this program's own file can't be found")?;
+    let facts = file_facts(&program)?;
+    let anatomy = preflight::anatomy(&program)?;
+    let flags = env!("HONE_BUILD_RUSTFLAGS").split("\\n").filter(|flag| !flag.is_empty());
+    let flags: Vec<String> = flags.map(without_folder).collect();
+    Ok(Receipt {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: Some(env!("HONE_BUILD_COMMIT")).filter(|commit| !commit.is_empty()),
+        rustc: env!("HONE_BUILD_RUSTC"),
+        target: env!("HONE_BUILD_TARGET"),
+        profile: env!("HONE_BUILD_PROFILE"),
+        opt_level: env!("HONE_BUILD_OPT_LEVEL"),
+        pgo: flags.iter().find_map(|flag| Some(flag.split_once(PROFILE_USE)?.1.to_owned())),
+        rustflags: flags,
+        instrumented: facts.instrumented || anatomy.bolt_instrumented,
+        bolt: anatomy.bolted,
+        static_link: anatomy.static_link,
+        build_id: anatomy.build_id,
+        program_bytes: facts.file_bytes,
+        text_bytes: facts.text_bytes,
+        sha256: facts.sha256,
+    })
+}
+
+/// The flag of rustc that applies a profile.
+const PROFILE_USE: &str = "profile-use=";
+
+/// Where a profile lay on the machine that built says nothing to anybody else.
+fn without_folder(flag: &str) -> String {
+    match flag.split_once(PROFILE_USE) {
+        Some((before, path)) => format!("{before}{PROFILE_USE}{}", path.rsplit('/').next().unwrap_or(path)),
+        None => flag.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_folder;
+
+    #[test]
+    fn a_profile_is_named_without_its_folder() {
+        assert_eq!(
+            without_folder("-Cprofile-use=/build/x y/merged.profdata"),
+            "-Cprofile-use=merged.profdata"
+        );
+        assert_eq!(without_folder("-Ctarget-cpu=native"), "-Ctarget-cpu=native");
+    }
+}

@@ -1,0 +1,43 @@
+//! The receipt of a build as text.
+
+use super::number;
+use crate::cmd::version::Receipt;
+
+/// A line for each thing that is known of the build.
+pub(crate) fn text(receipt: &Receipt) -> String {
+    let commit = match receipt.commit {
+        Some(commit) => match commit.strip_suffix('+') {
+            Some(commit) => format!("{commit}, with changes that are in no commit"),
+            None => commit.to_owned(),
+        },
+        None => "not recorded (a build for development, or without a repository)".to_owned(),
+    };
+    let flags = if receipt.rustflags.is_empty() { "none".to_owned() } else { receipt.rustflags.join(" ") };
+    let linked = if receipt.static_link { "static" } else { "dynamic" };
+    let mut lines = vec![
+        format!("hone {}", receipt.version),
+        format!("commit    {commit}"),
+        format!("compiler  {}", receipt.rustc),
+        format!(
+            "build     {}, {}, opt-level {}, {linked}",
+            receipt.target, receipt.profile, receipt.opt_level
+        ),
+        format!("flags     {flags}"),
+        format!(
+            "PGO       {}",
+            receipt.pgo.as_deref().map_or_else(|| "no".to_owned(), |name| format!("yes, {name}"))
+        ),
+        format!("BOLT      {}", if receipt.bolt { "yes" } else { "no" }),
+    ];
+    if receipt.instrumented {
+        lines.push("counters  this build counts for a profile, and is slow".to_owned());
+    }
+    lines.push(format!("code      {} bytes", number(receipt.text_bytes as f64)));
+    lines.push(format!(
+        "program   {} bytes, SHA-256 {}",
+        number(receipt.program_bytes as f64),
+        receipt.sha256
+    ));
+    lines.push(format!("build-id  {}", receipt.build_id.as_deref().unwrap_or("none")));
+    lines.join("\n") + "\n"
+}

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::disks::Disk;
+use crate::line_file::LineFile;
 
 /// Where journals are, under the root.
 pub const FOLDER: &str = "var/lib/hone/host";
@@ -203,9 +204,7 @@ pub trait Log {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    file: File,
-    /// How long it was before a line that could not be written, and of which a part may be there.
-    torn_at: Option<u64>,
+    lines: LineFile,
 }
 
 fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
@@ -229,7 +228,7 @@ impl Journal {
             .map_err(io_error(&path, "created"))?;
         // The name itself must outlive a loss of power.
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
-        let mut journal = Self { path, file, torn_at: None };
+        let mut journal = Self { path, lines: LineFile::over(file) };
         journal.append(&Entry::Begun(Box::new(begun)))?;
         Ok(journal)
     }
@@ -240,48 +239,20 @@ impl Journal {
     /// When it can't be opened.
     pub fn resume(path: &Path) -> Result<Self, JournalError> {
         let failed = io_error(path, "opened");
-        let bytes = fs::read(path).map_err(&failed)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        let file = OpenOptions::new().append(true).open(path).map_err(&failed)?;
-        if whole < bytes.len() {
-            file.set_len(u64::try_from(whole).unwrap_or(u64::MAX)).map_err(&failed)?;
-        }
-        Ok(Self { path: path.to_owned(), file, torn_at: None })
+        let file = OpenOptions::new().read(true).append(true).open(path).map_err(&failed)?;
+        let lines = LineFile::resumed(file).map_err(&failed)?;
+        Ok(Self { path: path.to_owned(), lines })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    fn try_append(&mut self, entry: &Entry) -> io::Result<()> {
-        let line = serde_json::to_string(entry)? + "\n";
-        self.cut()?;
-        self.torn_at = Some(self.file.metadata()?.len());
-        // One write: a line of the guard never comes in between.
-        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data())?;
-        self.torn_at = None;
-        Ok(())
-    }
-
-    /// Takes away what there is of a line that could not be written.
-    fn cut(&mut self) -> io::Result<()> {
-        if let Some(whole) = self.torn_at {
-            self.file.set_len(whole)?;
-            self.torn_at = None;
-        }
-        Ok(())
-    }
 }
 
 impl Log for Journal {
     fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
-        let kept = self.try_append(entry);
-        if kept.is_err() {
-            // A full disk takes a part of a line; the next one must not be glued to that.
-            let _ = self.cut();
-        }
-        kept.map_err(io_error(&self.path, "written"))
+        self.lines.append(entry).map_err(io_error(&self.path, "written"))
     }
 }
 

@@ -43,6 +43,7 @@ mod kernel_text;
 pub mod knob;
 pub mod latency;
 pub mod later_boot;
+mod line_file;
 pub mod lint;
 pub mod locks;
 pub mod memory;

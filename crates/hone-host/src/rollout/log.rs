@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::inventory::Host;
+use crate::line_file::LineFile;
 
 /// The format of its lines.
 pub const FORMAT: u32 = 1;
@@ -204,7 +205,7 @@ pub enum LogError {
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
-    file: File,
+    lines: LineFile,
 }
 
 fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> LogError + 'a {
@@ -224,7 +225,8 @@ impl Log {
             .open(&path)
             .map_err(io_error(&path, "created"))?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
-        let mut log = Self::held(path, file)?;
+        hold(&path, &file)?;
+        let mut log = Self { path, lines: LineFile::over(file) };
         log.append(&Entry::Begun(Box::new(begun)))?;
         Ok(log)
     }
@@ -235,24 +237,10 @@ impl Log {
     /// When it can't be opened, or another process drives it.
     pub fn resume(folder: &Path) -> Result<Self, LogError> {
         let path = folder.join(FILE);
-        let file = OpenOptions::new().append(true).open(&path).map_err(io_error(&path, "opened"))?;
-        let log = Self::held(path, file)?;
-        let path = log.path.clone();
-        let failed = io_error(&path, "opened");
-        let bytes = std::fs::read(&log.path).map_err(&failed)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        if whole < bytes.len() {
-            log.file.set_len(whole as u64).map_err(&failed)?;
-        }
-        Ok(log)
-    }
-
-    fn held(path: PathBuf, file: File) -> Result<Self, LogError> {
-        match file.try_lock() {
-            Ok(()) => Ok(Self { path, file }),
-            Err(std::fs::TryLockError::WouldBlock) => Err(LogError::Held { path }),
-            Err(std::fs::TryLockError::Error(source)) => Err(io_error(&path, "locked")(source)),
-        }
+        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(io_error(&path, "opened"))?;
+        hold(&path, &file)?;
+        let lines = LineFile::resumed(file).map_err(io_error(&path, "opened"))?;
+        Ok(Self { path, lines })
     }
 
     /// Keeps an entry; it is safe when this returns.
@@ -260,9 +248,15 @@ impl Log {
     /// # Errors
     /// When it can't be kept: what it announces must not be done.
     pub fn append(&mut self, entry: &Entry) -> Result<(), LogError> {
-        let failed = io_error(&self.path, "written");
-        let line = serde_json::to_string(entry).map_err(|error| failed(error.into()))? + "\n";
-        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()).map_err(failed)
+        self.lines.append(entry).map_err(io_error(&self.path, "written"))
+    }
+}
+
+fn hold(path: &Path, file: &File) -> Result<(), LogError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(std::fs::TryLockError::WouldBlock) => Err(LogError::Held { path: path.to_owned() }),
+        Err(std::fs::TryLockError::Error(source)) => Err(io_error(path, "locked")(source)),
     }
 }
 

@@ -402,89 +402,95 @@ impl Course<'_> {
 
     /// One host: plan, gate, apply, verify, soak, gate, confirm; else its change is taken back.
     fn visit(&mut self, host: &Host, visit: &mut Visit, others: usize, log: &mut Log) -> Result<Visited> {
-        let name = host.name.clone();
+        let name = &host.name;
         let (lines, progress) = (self.lines, self.progress);
+        let untouched = |harm: Harm| {
+            Ok(Visited::Halt(Harm { why: format!("{}; {name} was not touched", harm.why), ..harm }))
+        };
         progress.doing(&format!("{name}: planning"));
         let reached =
             lines.to(host).and_then(|remote| Ok((remote.plan(self.source, self.settings.all)?, remote)));
         let (planned, remote) = match reached {
             Ok(reached) => reached,
-            Err(error) => {
-                return Ok(Visited::Halt(Harm::other(format!("{error:#}; {name} was not touched"))));
-            }
+            Err(error) => return untouched(Harm::other(format!("{error:#}"))),
         };
         visit.changes.clone_from(&planned.changes);
         visit.obstacles.clone_from(&planned.obstacles);
         if planned.changes.is_empty() {
             progress.line(&format!("{name}: nothing to change"));
             log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms(), known: Vec::new() })?;
-            return nothing_to_change(&name, log);
+            return nothing_to_change(name, log);
         }
         let before = match self.before(host, visit) {
             Ok(before) => before,
             Err(harm) => {
                 self.gate_told(host, visit, log, false)?;
-                return Ok(Visited::Halt(Harm {
-                    why: format!("{}; {name} was not touched", harm.why),
-                    ..harm
-                }));
+                return untouched(harm);
             }
         };
         // Controllers move, and the gate and the latencies took their time.
-        if others > 0 {
-            match self.gate.controller() {
-                Ok(controller) if host.broker == Some(controller) => {
-                    progress
-                        .line(&format!("{name}: the cluster's controller is there now, so it comes later"));
-                    return Ok(Visited::Later);
-                }
-                Ok(_) => {}
-                Err(why) => {
-                    let why = closed(why).why;
-                    return Ok(Visited::Halt(Harm::other(format!("{why}; {name} was not touched"))));
-                }
+        match if others > 0 { self.has_controller(host) } else { Ok(false) } {
+            Ok(true) => {
+                progress.line(&format!("{name}: the cluster's controller is there now, so it comes later"));
+                return Ok(Visited::Later);
             }
+            Ok(false) => {}
+            Err(harm) => return untouched(harm),
         }
         let known: Vec<String> = match remote.changes() {
             Ok(changes) => changes.into_iter().map(|change| change.id).collect(),
-            Err(error) => {
-                return Ok(Visited::Halt(Harm::other(format!("{error:#}; {name} was not touched"))));
-            }
+            Err(error) => return untouched(Harm::other(format!("{error:#}"))),
         };
         let profile = told_as(&self.source.name, self.source.file.is_some()).to_owned();
         let mut ours = Ours { change: None, known: known.clone(), profile };
         log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms(), known })?;
-        let lease = Duration::from_secs(self.settings.lease_s);
-        let harm = match remote.apply(self.source, &planned.fingerprint, lease, self.settings.all) {
-            Ok(None) => return nothing_to_change(&name, log),
-            Ok(Some(change)) => {
-                progress.line(&format!("{name}: changed, {} attributes", planned.changes.len()));
-                ours.change = Some(change.clone());
-                let lease_s = self.settings.lease_s;
-                let told = Entry::Applied { host: name.clone(), change: Some(change.clone()), lease_s };
-                log.append(&told)?;
-                match self.changed(host, &remote, &change, &before, visit) {
-                    Ok(()) => {
-                        self.gate_told(host, visit, log, true)?;
-                        match remote.confirm(&change, self.settings.this_boot) {
-                            Ok(()) => {
-                                log.append(&Entry::Confirmed { host: name.clone() })?;
-                                progress.line(&format!("{name}: keeps its change"));
-                                return Ok(Visited::Kept);
-                            }
-                            Err(error) => Harm {
-                                may_stay: true,
-                                ..Harm::other(format!("it can't be confirmed: {error:#}"))
-                            },
-                        }
-                    }
-                    Err(harm) => harm,
-                }
+        match self.carried_out(host, &remote, &planned, &before, &mut ours, visit, log)? {
+            Ok(visited) => Ok(visited),
+            Err(harm) => {
+                self.gate_told(host, visit, log, false)?;
+                self.back(name, &remote, &ours, harm, log)
             }
-            Err(error) => Harm::other(format!("{error:#}")),
+        }
+    }
+
+    fn has_controller(&mut self, host: &Host) -> Result<bool, Harm> {
+        let controller = self.gate.controller().map_err(|why| Harm::other(closed(why).why))?;
+        Ok(host.broker == Some(controller))
+    }
+
+    /// The change itself, until it is confirmed; or why it has to go back.
+    #[expect(clippy::too_many_arguments, reason = "what one visit has gathered until then")]
+    fn carried_out(
+        &mut self,
+        host: &Host,
+        remote: &Remote<'_>,
+        planned: &Planned,
+        before: &Stretch,
+        ours: &mut Ours,
+        visit: &mut Visit,
+        log: &mut Log,
+    ) -> Result<Result<Visited, Harm>> {
+        let (name, lease_s) = (&host.name, self.settings.lease_s);
+        let lease = Duration::from_secs(lease_s);
+        let change = match remote.apply(self.source, &planned.fingerprint, lease, self.settings.all) {
+            Ok(None) => return nothing_to_change(name, log).map(Ok),
+            Ok(Some(change)) => change,
+            Err(error) => return Ok(Err(Harm::other(format!("{error:#}")))),
         };
-        self.gate_told(host, visit, log, false)?;
-        self.back(&name, &remote, &ours, harm, log)
+        self.progress.line(&format!("{name}: changed, {} attributes", planned.changes.len()));
+        ours.change = Some(change.clone());
+        log.append(&Entry::Applied { host: name.clone(), change: Some(change.clone()), lease_s })?;
+        if let Err(harm) = self.changed(host, remote, &change, before, visit) {
+            return Ok(Err(harm));
+        }
+        self.gate_told(host, visit, log, true)?;
+        if let Err(error) = remote.confirm(&change, self.settings.this_boot) {
+            let harm = Harm::other(format!("it can't be confirmed: {error:#}"));
+            return Ok(Err(Harm { may_stay: true, ..harm }));
+        }
+        log.append(&Entry::Confirmed { host: name.clone() })?;
+        self.progress.line(&format!("{name}: keeps its change"));
+        Ok(Ok(Visited::Kept))
     }
 
     fn gate_told(&self, host: &Host, visit: &Visit, log: &mut Log, passed: bool) -> Result<()> {

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use hone_ledger::{Checked, Ledger};
 use hone_record::{
-    BatchState, Chapter, CommitGate, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization, Proof,
-    ProofStep, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
+    BatchState, Chapter, CommitGate, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization,
+    Proof, ProofStep, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
 };
 
 use crate::batch::prove;

@@ -61,10 +61,6 @@ fn decisions(body: &Value) -> Vec<(String, String)> {
     steps.map(|step| (text(&step["step"]["change"]), text(&step["step"]["decision"]))).collect()
 }
 
-fn change_of(step: &Value) -> &str {
-    step["change"].as_str().unwrap()
-}
-
 #[test]
 fn what_is_planted_is_sorted_and_what_helps_is_found() {
     let _alone = alone();
@@ -198,10 +194,10 @@ fn planted_faults_are_found_and_harm_is_put_back() {
     assert!(is_right(&found, &FIVE[..3]), "{found:?}");
 }
 
+/// Twenty runs of a minute, with HONE_LONG=1.
 #[test]
 fn planted_changes_are_sorted_rightly_in_18_of_20_runs() {
     if std::env::var_os("HONE_LONG").is_none() {
-        eprintln!("skipped: twenty runs of a minute; HONE_LONG=1 takes them");
         return;
     }
     let _alone = alone();

@@ -237,7 +237,8 @@ impl Log {
     /// When it can't be opened, or another process drives it.
     pub fn resume(folder: &Path) -> Result<Self, LogError> {
         let path = folder.join(FILE);
-        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(io_error(&path, "opened"))?;
+        let file =
+            OpenOptions::new().read(true).append(true).open(&path).map_err(io_error(&path, "opened"))?;
         hold(&path, &file)?;
         let lines = LineFile::resumed(file).map_err(io_error(&path, "opened"))?;
         Ok(Self { path, lines })

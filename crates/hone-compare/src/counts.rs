@@ -22,7 +22,7 @@ pub fn why_it_does_not_count(window: &Window) -> Option<String> {
         }
         Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
     }
-    let failed = window.facts.requests - window.facts.acked_requests;
+    let failed = window.facts.requests.saturating_sub(window.facts.acked_requests);
     let share = failed as f64 / window.facts.requests.max(1) as f64;
     (share > ERROR_SHARE_LIMIT).then(|| {
         let names: Vec<&str> = window.facts.errors.keys().map(String::as_str).collect();

@@ -32,6 +32,8 @@ pub use exact::{Count, more_often};
 pub use judge::{Judged, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};
-pub use saved::{FEWEST_WINDOWS, SavedRule, check_saved, compare_saved};
+pub use saved::{
+    FEWEST_WINDOWS, SavedRule, check_saved, compare_saved, geometric_mean, why_saved_does_not_count,
+};
 pub use shift::{Shift, shift};
 pub use stalls::{StallPair, judge_stalls};

@@ -42,8 +42,9 @@ pub fn check_saved(rule: SavedRule) -> Result<(), DesignError> {
 
 /// Holds two groups of windows against each other; the names say where they came from.
 pub fn compare_saved(a: (&str, &[Window]), b: (&str, &[Window]), rule: SavedRule) -> SavedComparison {
-    let [good_a, good_b] = [a.1, b.1]
-        .map(|windows| windows.iter().filter(|window| left_out(window).is_none()).collect::<Vec<_>>());
+    let [good_a, good_b] = [a.1, b.1].map(|windows| {
+        windows.iter().filter(|window| why_saved_does_not_count(window).is_none()).collect::<Vec<_>>()
+    });
     let differences = differences(&good_a, &good_b);
     let no_finding = why_nothing_is_said(&good_a, &good_b, &differences);
     let mut metrics = vec![rule.primary];
@@ -56,8 +57,8 @@ pub fn compare_saved(a: (&str, &[Window]), b: (&str, &[Window]), rule: SavedRule
     SavedComparison { cannot_show: cannot_show(&a, &b), a, b, differences, no_finding, estimates }
 }
 
-/// Why a window does not count: as in a pair, and it must be whole.
-fn left_out(window: &Window) -> Option<String> {
+/// Why a window that was measured at another time does not count: as in a pair, and it must be whole.
+pub fn why_saved_does_not_count(window: &Window) -> Option<String> {
     let cut = || {
         let name = &window.variant;
         window.was_interrupted().then(|| format!("{name} was ended before its time"))
@@ -66,7 +67,7 @@ fn left_out(window: &Window) -> Option<String> {
 }
 
 fn side(source: &str, windows: &[Window]) -> SavedSide {
-    let left_out: Vec<String> = windows.iter().filter_map(left_out).collect();
+    let left_out: Vec<String> = windows.iter().filter_map(why_saved_does_not_count).collect();
     SavedSide {
         source: source.to_owned(),
         windows: (windows.len() - left_out.len()) as u32,
@@ -160,11 +161,8 @@ fn estimate(
     rule: SavedRule,
     may_judge: bool,
 ) -> Option<SavedEstimate> {
-    let logs = |windows: &[&Window]| -> Vec<f64> {
-        let positive = windows.iter().filter_map(|window| window.value(metric)).filter(|value| *value > 0.0);
-        positive.map(f64::ln).filter(|log| log.is_finite()).collect()
-    };
-    let (logs_a, logs_b) = (logs(a), logs(b));
+    let of = |windows: &[&Window]| logs(windows.iter().filter_map(|window| window.value(metric)));
+    let (logs_a, logs_b) = (of(a), of(b));
     if logs_a.is_empty() || logs_b.is_empty() {
         return None;
     }
@@ -200,6 +198,17 @@ fn estimate(
         interval,
         finding,
     })
+}
+
+fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    values.filter(|value| *value > 0.0).map(f64::ln).filter(|log| log.is_finite()).collect()
+}
+
+/// The geometric mean of what windows have of a metric, and how many of the values it rests on: those that have a logarithm. `None` where none
+/// has.
+pub fn geometric_mean(values: &[f64]) -> Option<(f64, usize)> {
+    let logs = logs(values.iter().copied());
+    (!logs.is_empty()).then(|| (ratio_of(mean_and_sd(&logs).0), logs.len()))
 }
 
 /// Half the width of Welch's interval of a difference of means.
@@ -240,6 +249,13 @@ fn cannot_show(a: &SavedSide, b: &SavedSide) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_rests_on_what_has_a_logarithm() {
+        let (mean, count) = geometric_mean(&[2.0, 8.0, 0.0, -1.0, f64::NAN, f64::INFINITY]).unwrap();
+        assert!((mean - 4.0).abs() < 1e-12 && count == 2, "{mean} of {count}");
+        assert_eq!(geometric_mean(&[0.0]), None);
+    }
 
     /// Welch's example as textbooks have it: spreads 2 and 4, 10 and 20 values: 28 degrees of freedom, within one.
     #[test]

@@ -155,7 +155,14 @@ impl Ledger {
         if !self.exists()? {
             return Ok(Checked::default());
         }
-        let mut file = File::open(&self.path).map_err(self.io("open"))?;
+        self.check_file(File::open(&self.path).map_err(self.io("open"))?)
+    }
+
+    /// The same of the ledger's file when the caller has opened it, by rules of its own.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn check_file(&self, mut file: File) -> Result<Checked, LedgerError> {
         file.lock_shared().map_err(self.io("lock"))?;
         Ok(chain::check(lines::read(&self.bytes_of(&mut file)?)))
     }
@@ -217,7 +224,10 @@ impl Ledger {
     }
 
     /// What is no ledger is left alone.
-    fn refuse(&self, checked: &Checked) -> Result<(), LedgerError> {
+    ///
+    /// # Errors
+    /// When what was found has lines that no ledger has, or those of a newer build.
+    pub fn refuse(&self, checked: &Checked) -> Result<(), LedgerError> {
         let path = || self.path.clone();
         for fault in &checked.faults {
             let (line, found) = (fault.line, fault.found.clone());

@@ -53,6 +53,10 @@ pub struct ShelfWindow {
     pub circumstances: String,
     /// The same to the last setting, hashed: windows in which it is alike may be points of one line.
     pub alike: String,
+    /// Seconds that it took.
+    pub duration_s: f64,
+    /// Why it does not count, beside windows that were measured at other times.
+    pub left_out: Option<String>,
     /// Each metric that the window can tell, in its own unit.
     pub values: BTreeMap<Metric, f64>,
 }

@@ -9,6 +9,8 @@ use hone_record::{Body, Envelope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::reader::{self, Caller};
+
 /// The folder of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunFolder {
@@ -141,8 +143,7 @@ impl RunFolder {
 
 /// Reads a record file.
 pub(crate) fn read_record<T: Body>(path: &Path) -> Result<T> {
-    let text = fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    Envelope::parse(&text).with_context(|| path.display().to_string())
+    reader::record(&Caller, path)
 }
 
 #[cfg(test)]

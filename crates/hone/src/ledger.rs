@@ -1,8 +1,7 @@
 //! What all entries of the ledger have in common, whoever decides, and what is said when one can't be written.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -14,6 +13,7 @@ use hone_record::{Comparison, LedgerEntry, RecordRef, RecordRole};
 use crate::folder::RunFolder;
 use crate::moment::now_unix_ms;
 use crate::progress::Progress;
+use crate::reader::{self, Caller, Reader};
 
 /// The ledger's name, in the folder of the runs.
 pub(crate) const NAME: &str = "ledger.jsonl";
@@ -164,13 +164,15 @@ pub(crate) fn records(folder: &RunFolder, comparison: &Comparison) -> Result<Vec
 /// # Errors
 /// When it can't be read.
 pub(crate) fn hash_of(path: &Path) -> Result<String> {
-    /// More than this is no record.
-    const MOST_BYTES: u64 = 1 << 30;
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
-        .with_context(|| format!("{} can't be read", path.display()))?;
-    Ok(sha256_hex(&bytes))
+    hash_by(&Caller, path)
+}
+
+/// The same, by a reader.
+///
+/// # Errors
+/// When it can't be read, or may not be.
+pub(crate) fn hash_by(reader: &dyn Reader, path: &Path) -> Result<String> {
+    Ok(sha256_hex(&reader::bytes(reader, path)?))
 }
 
 /// Where the runs behind a ledger's entries are.
@@ -185,7 +187,11 @@ impl Runs {
     /// Looks for each run where its entries say, and, where runs were moved together with their ledger, beside it. Every machine numbers its
     /// runs from one on, and branches of several machines are merged: what lies beside the ledger under a run's name is that run only where a
     /// window of it lies there as it was.
-    pub(crate) fn of<'a>(ledger: &Path, entries: impl Iterator<Item = &'a LedgerEntry>) -> Self {
+    pub(crate) fn of<'a>(
+        ledger: &Path,
+        entries: impl Iterator<Item = &'a LedgerEntry>,
+        reader: &dyn Reader,
+    ) -> Self {
         let home = ledger.parent().unwrap_or(Path::new("."));
         let mut runs = Self::default();
         for entry in entries.filter(|entry| !entry.run.is_empty()) {
@@ -193,8 +199,9 @@ impl Runs {
                 continue;
             }
             let run = Path::new(&entry.run);
-            let moved = || Some(home.join(run.file_name()?)).filter(|folder| lies_in(folder, entry));
-            if let Some(folder) = Some(run.to_owned()).filter(|run| run.is_dir()).or_else(moved) {
+            let is_there = |folder: &PathBuf| reader.may_see(folder) && folder.is_dir();
+            let moved = || Some(home.join(run.file_name()?)).filter(|folder| lies_in(folder, entry, reader));
+            if let Some(folder) = Some(run.to_owned()).filter(is_there).or_else(moved) {
                 runs.folders.insert(entry.run.clone(), folder);
                 runs.order.push(entry.run.clone());
             }
@@ -226,12 +233,16 @@ fn inside(folder: &Path, record: &RecordRef) -> Option<PathBuf> {
 }
 
 /// Whether a folder has a window of an entry. A design says nothing: runs that ask the same have the same.
-fn lies_in(folder: &Path, entry: &LedgerEntry) -> bool {
+fn lies_in(folder: &Path, entry: &LedgerEntry, reader: &dyn Reader) -> bool {
     let windows = entry.records.iter().filter(|record| record.role != RecordRole::Design);
-    folder.is_dir()
+    let is_it = |place: &Path, record: &RecordRef| {
+        place.is_file() && hash_by(reader, place).is_ok_and(|hash| hash == record.sha256)
+    };
+    reader.may_see(folder)
+        && folder.is_dir()
         && windows
             .filter_map(|record| Some((inside(folder, record)?, record)))
-            .any(|(place, record)| place.is_file() && hash_of(&place).is_ok_and(|hash| hash == record.sha256))
+            .any(|(place, record)| is_it(&place, record))
 }
 
 #[cfg(test)]
@@ -283,7 +294,7 @@ mod tests {
         };
         let elsewhere = |records: Vec<RecordRef>| {
             let entry = LedgerEntry { run: "/not/here/a-001".to_owned(), records, ..entry("", "") };
-            let runs = Runs::of(&home.path().join(NAME), std::iter::once(&entry));
+            let runs = Runs::of(&home.path().join(NAME), std::iter::once(&entry), &Caller);
             entry.records.iter().map(|record| runs.place_of(&entry, record).is_some()).collect::<Vec<_>>()
         };
         let design = || record("design.json", "one", RecordRole::Design);

@@ -41,6 +41,7 @@ mod places;
 mod probe;
 mod producer;
 mod progress;
+mod reader;
 mod ready;
 mod rendezvous;
 mod require;

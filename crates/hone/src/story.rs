@@ -12,11 +12,11 @@ use hone_record::{
 
 use crate::batch::prove;
 use crate::cmd::compare;
-use crate::folder::read_record;
 use crate::gate;
 use crate::host::trial;
-use crate::ledger::{NAME, Runs, hash_of};
+use crate::ledger::{NAME, Runs, hash_by};
 use crate::optimize::ledger as edges;
+use crate::reader::{Reader, record as record_by};
 use crate::show;
 use crate::tune::book;
 
@@ -32,8 +32,10 @@ struct Around {
 ///
 /// # Errors
 /// When it can't be read.
-pub(crate) fn of_ledger(path: &Path) -> Result<Story> {
-    let Checked { lines, heads, faults, .. } = Ledger::at(path).read()?;
+pub(crate) fn of_ledger(path: &Path, reader: &dyn Reader) -> Result<Story> {
+    let checked = reader.ledger(path)?;
+    Ledger::at(path).refuse(&checked)?;
+    let Checked { lines, heads, faults, .. } = checked;
     let mut limits: Vec<String> = faults
         .iter()
         .take(1)
@@ -46,12 +48,12 @@ pub(crate) fn of_ledger(path: &Path) -> Result<Story> {
             )
         })
         .collect();
-    let runs = Runs::of(path, lines.iter().map(|line| &line.entry));
+    let runs = Runs::of(path, lines.iter().map(|line| &line.entry), reader);
     let chapters: Vec<Chapter> = lines
         .into_iter()
-        .map(|line| Chapter { line: Some(line.number), ..chapter(&runs, line.entry, &mut limits) })
+        .map(|line| Chapter { line: Some(line.number), ..chapter(&runs, line.entry, reader, &mut limits) })
         .collect();
-    let around = around(runs.folders());
+    let around = around(runs.folders(), reader);
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     Ok(Story {
         title: title(&chapters, &whole),
@@ -76,7 +78,7 @@ fn title(chapters: &[Chapter], ledger: &Path) -> String {
 }
 
 /// An entry with the figures of its windows. What is not there any more, or has changed, is left out and told.
-fn chapter(runs: &Runs, entry: LedgerEntry, limits: &mut Vec<String>) -> Chapter {
+fn chapter(runs: &Runs, entry: LedgerEntry, reader: &dyn Reader, limits: &mut Vec<String>) -> Chapter {
     let (mut gone, mut changed) = (0_usize, 0_usize);
     let mut windows = Vec::new();
     for record in entry.records.iter().filter(|record| record.role != RecordRole::Design) {
@@ -84,8 +86,8 @@ fn chapter(runs: &Runs, entry: LedgerEntry, limits: &mut Vec<String>) -> Chapter
             gone += 1;
             continue;
         };
-        let is_as_it_was = hash_of(&path).is_ok_and(|hash| hash == record.sha256);
-        match read_record::<Window>(&path) {
+        let is_as_it_was = hash_by(reader, &path).is_ok_and(|hash| hash == record.sha256);
+        match record_by::<Window>(reader, &path) {
             Ok(window) if is_as_it_was => windows.push((record.path.clone(), record.role, window)),
             _ => changed += 1,
         }
@@ -114,24 +116,24 @@ fn with_windows(entry: LedgerEntry, windows: Vec<(String, RecordRole, Window)>) 
 }
 
 /// What the runs' own records say of where the time went, and where it was.
-fn around<'a>(folders: impl Iterator<Item = &'a Path>) -> Around {
+fn around<'a>(folders: impl Iterator<Item = &'a Path>, reader: &dyn Reader) -> Around {
     let mut found = Around::default();
     for folder in folders {
-        if let Ok(diagnosis) = read_record::<Diagnosis>(&folder.join("diagnosis.json")) {
+        if let Ok(diagnosis) = record_by::<Diagnosis>(reader, &folder.join("diagnosis.json")) {
             found.diagnoses.push(diagnosis);
         }
         let mut ran_on = None;
-        if let Ok(optimization) = read_record::<Optimization>(&folder.join("optimization.json")) {
+        if let Ok(optimization) = record_by::<Optimization>(reader, &folder.join("optimization.json")) {
             found.diagnoses.extend(optimization.diagnosis.clone());
             ran_on = Some(optimization.machine.clone());
             found.optimizations.push(optimization);
-        } else if let Ok(proof) = read_record::<Proof>(&folder.join("proof.json")) {
+        } else if let Ok(proof) = record_by::<Proof>(reader, &folder.join("proof.json")) {
             ran_on = Some(proof.machine);
-        } else if let Ok(tuning) = read_record::<Tuning>(&folder.join("tuning.json")) {
+        } else if let Ok(tuning) = record_by::<Tuning>(reader, &folder.join("tuning.json")) {
             ran_on = Some(tuning.machine);
-        } else if let Ok(trial) = read_record::<HostTrial>(&folder.join("host-trial.json")) {
+        } else if let Ok(trial) = record_by::<HostTrial>(reader, &folder.join("host-trial.json")) {
             ran_on = Some(trial.machine);
-        } else if let Ok(comparison) = read_record::<Comparison>(&folder.join("comparison.json")) {
+        } else if let Ok(comparison) = record_by::<Comparison>(reader, &folder.join("comparison.json")) {
             ran_on = Some(comparison.machine);
         }
         // Load and steal differ from run to run on one machine.
@@ -149,11 +151,17 @@ fn around<'a>(folders: impl Iterator<Item = &'a Path>) -> Around {
 }
 
 /// The entries of a run in the ledger beside it; none where it has none, or can't be read.
-fn entries_of(folder: &Path) -> Vec<LedgerEntry> {
+fn entries_of(folder: &Path, reader: &dyn Reader) -> Vec<LedgerEntry> {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let Some(path) = whole.parent().map(|home| home.join(NAME)) else { return Vec::new() };
-    let checked = Ledger::at(&path).check().unwrap_or_default();
-    let runs = Runs::of(&path, checked.lines.iter().map(|line| &line.entry));
+    let checked = reader.ledger(&path).unwrap_or_default();
+    // Windows of other runs need not be read to tell that they are others.
+    let may_be_own = |entry: &&LedgerEntry| {
+        let run = Path::new(&entry.run);
+        let leads_here = || run.canonicalize().is_ok_and(|found| found == whole);
+        run.file_name() == whole.file_name() || (reader.may_see(run) && leads_here())
+    };
+    let runs = Runs::of(&path, checked.lines.iter().map(|line| &line.entry).filter(may_be_own), reader);
     let is_own = |entry: &LedgerEntry| {
         runs.folder_of(entry).and_then(|found| found.canonicalize().ok()).is_some_and(|found| found == whole)
     };
@@ -161,9 +169,13 @@ fn entries_of(folder: &Path) -> Vec<LedgerEntry> {
 }
 
 /// The windows of a comparison in a run's folder. One that can't be read is left out.
-fn windows_in(folder: &Path, comparison: &Comparison) -> Vec<(String, RecordRole, Window)> {
+fn windows_in(
+    folder: &Path,
+    comparison: &Comparison,
+    reader: &dyn Reader,
+) -> Vec<(String, RecordRole, Window)> {
     let read = |(name, role): (&str, RecordRole)| {
-        Some((name.to_owned(), role, read_record::<Window>(&folder.join(name)).ok()?))
+        Some((name.to_owned(), role, record_by::<Window>(reader, &folder.join(name)).ok()?))
     };
     comparison.counted_windows().into_iter().filter_map(read).collect()
 }
@@ -179,13 +191,13 @@ fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
 }
 
 /// An optimisation in its folder.
-pub(crate) fn of_optimization(folder: &Path, found: &Optimization) -> Story {
+pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn Reader) -> Story {
     let run = folder.display().to_string();
-    let entries = entries_of(folder);
+    let entries = entries_of(folder, reader);
     let judged = found.comparisons.iter().map(|comparison| {
         with_windows(
             known_or(&entries, edges::of_edge(found, comparison, &run)),
-            windows_in(folder, comparison),
+            windows_in(folder, comparison, reader),
         )
     });
     let left_out = found.variants.iter().filter_map(|variant| match &variant.state {
@@ -207,16 +219,17 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization) -> Story {
 }
 
 /// A proof in its folder.
-pub(crate) fn of_proof(folder: &Path, found: &Proof) -> Story {
+pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Story {
     let run = folder.display().to_string();
-    let entries = entries_of(folder);
+    let entries = entries_of(folder, reader);
     let chapter = |step: &ProofStep| {
         let told = LedgerEntry {
             experiment: found.target.clone(),
             ..prove::entry_of("batch prove", step, &found.rule, &run)
         };
         let entry = known_or(&entries, told);
-        let windows = step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison)).collect();
+        let windows =
+            step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison, reader)).collect();
         // The record's own states are those by which it was decided.
         Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
     };
@@ -231,22 +244,22 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof) -> Story {
 }
 
 /// A comparison in its folder.
-pub(crate) fn of_comparison(folder: &Path, found: &Comparison) -> Story {
+pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let entry = known_or(&entries_of(folder), compare::entry_of(found, &run));
+    let entry = known_or(&entries_of(folder, reader), compare::entry_of(found, &run));
     Story {
         title: entry.experiment.clone(),
         source: run.display().to_string(),
-        chapters: vec![with_windows(entry, windows_in(folder, found))],
+        chapters: vec![with_windows(entry, windows_in(folder, found, reader))],
         machines: vec![found.machine.clone()],
         ..Story::default()
     }
 }
 
 /// A tuning in its folder: each step, and in the end what was put back and all together.
-pub(crate) fn of_tuning(folder: &Path, found: &Tuning) -> Story {
+pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
-    let entries = entries_of(folder);
+    let entries = entries_of(folder, reader);
     let about = book::About {
         name: &found.name,
         workload: &found.workload.name,
@@ -255,7 +268,8 @@ pub(crate) fn of_tuning(folder: &Path, found: &Tuning) -> Story {
         run: &run,
     };
     let chapter = |told: LedgerEntry, step: &ProofStep| {
-        let windows = step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison)).collect();
+        let windows =
+            step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison, reader)).collect();
         let entry = known_or(&entries, told);
         Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
     };
@@ -278,13 +292,13 @@ pub(crate) fn of_tuning(folder: &Path, found: &Tuning) -> Story {
 }
 
 /// Settings of a host that were tried, in their folder.
-pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial) -> Story {
+pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
-    let entries = entries_of(folder);
+    let entries = entries_of(folder, reader);
     let chapter = |knob: &TriedKnob| {
         let told = trial::entry_of(&found.target, &found.workload.name, knob, &run);
         let entry = known_or(&entries, told);
-        let told = with_windows(entry, windows_in(folder, &knob.comparison));
+        let told = with_windows(entry, windows_in(folder, &knob.comparison, reader));
         Chapter { before: knob.before.clone(), after: knob.after.clone(), ..told }
     };
     Story {
@@ -298,12 +312,12 @@ pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial) -> Story {
 }
 
 /// A gate in its folder: a chapter for each load.
-pub(crate) fn of_gate(folder: &Path, found: &CommitGate) -> Story {
+pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let entries = entries_of(folder);
+    let entries = entries_of(folder, reader);
     let chapter = |comparison: &Comparison| {
         let told = known_or(&entries, gate::entry_of(found, comparison));
-        with_windows(told, windows_in(folder, comparison))
+        with_windows(told, windows_in(folder, comparison, reader))
     };
     Story {
         title: found.name.clone(),

@@ -10,7 +10,10 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use hone_ledger::Ledger;
-use hone_record::{Body, Envelope, Environment, LedgerEntry, Machine, Window};
+use hone_record::{
+    Body, Comparison, Envelope, Environment, Event, EventKind, LedgerEntry, Machine, RecordRef, RecordRole,
+    Window,
+};
 use scraper::{Html, Selector};
 use serde_json::{Value, json};
 
@@ -248,6 +251,9 @@ fn nobody_else_is_answered_and_nothing_can_be_changed() {
     let head = desk.ask("HEAD", "/records", "");
     assert_eq!((head.status, head.body.as_str()), (200, ""));
     assert!(head.header("content-length").unwrap().parse::<usize>().unwrap() > 1_000);
+    // What is measured beside it comes first: the 19th word of its state, of which the 2nd may hold anything.
+    let stat = fs::read_to_string(format!("/proc/{}/stat", desk.child.id())).unwrap();
+    assert_eq!(stat.rsplit(") ").next().unwrap().split(' ').nth(16), Some("19"), "{stat}");
     // A head that never ends, and one that is too long.
     let long = format!("GET /?q={} HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(200_000), desk.address);
     assert!([0, 400, 414, 431].contains(&Answer::of(&desk.raw(long.as_bytes())).status));
@@ -298,6 +304,85 @@ fn an_address_is_never_a_path() {
     let page = desk.page(&format!("/record/{}", desk.id("foreign-001/comparison.json")));
     assert!(page.contains("names a window outside of its folder") && !page.contains("xyzzy"), "{page}");
     assert!(!page.contains(&dir.path().display().to_string()), "nor is told where the folders lie");
+}
+
+/// A comparison of two pairs in a run's folder, with its windows.
+fn small_comparison(run: &Path) -> Comparison {
+    let mut windows = std::collections::BTreeMap::new();
+    let mut comparison = sample::comparison("validate", 0.9, &mut windows);
+    comparison.pairs.truncate(2);
+    for name in comparison.pairs.iter().flat_map(|pair| [&pair.window_a, &pair.window_b]) {
+        keep(run.join(name), windows.remove(name).unwrap());
+    }
+    keep(run.join("comparison.json"), comparison.clone());
+    comparison
+}
+
+/// A run from elsewhere has whatever its maker has put there.
+#[test]
+fn links_are_not_followed_and_pipes_keep_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let outside = dir.path().join("outside");
+    fs::create_dir_all(&outside).unwrap();
+    small_comparison(&runs.join("whole-001"));
+    // A window that is a link, the folder of all windows, a pipe, and what never ends.
+    let linked = small_comparison(&runs.join("linked-001")).pairs[0].window_a.clone();
+    fs::rename(runs.join("linked-001").join(&linked), outside.join("window.json")).unwrap();
+    std::os::unix::fs::symlink(outside.join("window.json"), runs.join("linked-001").join(&linked)).unwrap();
+    let window = small_comparison(&runs.join("folder-001")).pairs[0].window_a.clone();
+    let folder = Path::new(&window).components().next().unwrap();
+    fs::rename(runs.join("folder-001").join(folder), outside.join("windows")).unwrap();
+    std::os::unix::fs::symlink(outside.join("windows"), runs.join("folder-001").join(folder)).unwrap();
+    let window = runs.join("pipe-001").join(&small_comparison(&runs.join("pipe-001")).pairs[0].window_a);
+    fs::remove_file(&window).unwrap();
+    let pipe = std::ffi::CString::new(window.to_str().unwrap()).unwrap();
+    // SAFETY: the path ends in a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let window = runs.join("zero-001").join(&small_comparison(&runs.join("zero-001")).pairs[0].window_a);
+    fs::remove_file(&window).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &window).unwrap();
+    let desk = Desk::over(dir.path(), &["runs"]);
+    let page = |desk: &Desk, run: &str| {
+        desk.page(&format!("/record/{}", desk.id(&format!("{run}/comparison.json"))))
+    };
+    assert!(!page(&desk, "whole-001").contains("There is no report of it"));
+    // More often than pages are made at a time.
+    for run in ["linked-001", "folder-001", "pipe-001", "zero-001", "pipe-001", "pipe-001"] {
+        let page = page(&desk, run);
+        assert!(page.contains("There is no report of it") && page.contains("be read"), "{run}: {page}");
+    }
+    assert_eq!(desk.get("/").status, 200, "and it goes on");
+    // One that is named itself is shown with what lies beside it.
+    let desk = Desk::over(dir.path(), &["runs/whole-001/comparison.json"]);
+    let page = desk.page(&format!("/record/{}", desk.id("comparison.json")));
+    assert!(!page.contains("There is no report of it"), "{page}");
+}
+
+/// A ledger may name any place.
+#[test]
+fn a_story_rests_on_what_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = dir.path().canonicalize().unwrap().join("elsewhere");
+    keep(elsewhere.join("x-001/windows/000-a.json"), sample::window("baseline", 1, 1.0));
+    let text = fs::read(elsewhere.join("x-001/windows/000-a.json")).unwrap();
+    let records = vec![RecordRef {
+        path: "windows/000-a.json".to_owned(),
+        sha256: hone_binary::sha256_hex(&text),
+        role: RecordRole::Before,
+    }];
+    let run = elsewhere.join("x-001").display().to_string();
+    fs::create_dir(dir.path().join("runs")).unwrap();
+    Ledger::at(dir.path().join("runs/ledger.jsonl"))
+        .append(&LedgerEntry { run, records, ..sample::chapter_entry(0, |_| "0".repeat(64)) })
+        .unwrap();
+    for (places, is_read) in [(&["runs"][..], false), (&["runs", "elsewhere"][..], true)] {
+        let desk = Desk::over(dir.path(), places);
+        desk.records("");
+        let id = desk.json("/?json")["body"]["ledgers"][0]["id"].as_str().unwrap().to_owned();
+        let story = desk.page(&format!("/ledger/{id}/story"));
+        assert_eq!(!story.contains("are not there any more"), is_read, "{places:?}");
+    }
 }
 
 #[test]
@@ -449,6 +534,65 @@ fn a_slower_commit_is_a_change_point_and_its_place_is_told() {
     let silent = desk.json(&format!("/history/{id}.json?metric=throughput"))["body"]["change_points"].clone();
     assert_eq!(silent, json!([]));
     assert_eq!(desk.get("/history/0123456789abcdef").status, 404);
+}
+
+/// One commit on two nights is two points, and what hone compare leaves out is none.
+#[test]
+fn a_point_is_one_sitting_of_windows_that_count() {
+    const NIGHT_MS: u64 = 24 * 3_600_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut names = 0;
+    let mut measured = |commit: &str, night: u64, change: &dyn Fn(&mut Window)| {
+        names += 1;
+        let mut window = of_commit(commit, names, 1.0);
+        window.started_unix_ms += night * NIGHT_MS;
+        change(&mut window);
+        keep(dir.path().join(format!("records/{names:02}.json")), window);
+    };
+    let as_it_is = |_: &mut Window| {};
+    measured(&commit(1), 0, &as_it_is);
+    measured(&commit(1), 0, &as_it_is);
+    measured(&commit(1), 1, &as_it_is);
+    measured(&commit(2), 2, &|window| window.facts.acked_requests /= 2);
+    measured(&commit(3), 3, &|window| {
+        window.events.push(Event { at_s: 1.0, kind: EventKind::Interrupted, what: "Ctrl-C".to_owned() });
+    });
+    measured(&commit(4), 4, &as_it_is);
+    let desk = Desk::over(dir.path(), &["records"]);
+    desk.records("");
+    let line = desk.json("/history.json")["body"]["lines"][0].clone();
+    let path = format!("/history/{}.json?metric=latency-p50", line["id"].as_str().unwrap());
+    let points = desk.json(&path)["body"]["points"].clone();
+    let told: Vec<(&str, u64)> = points
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| (point["label"].as_str().unwrap(), point["windows"].as_u64().unwrap()))
+        .collect();
+    let [first, last] = [commit(1), commit(4)].map(|commit| commit[..12].to_owned());
+    assert_eq!(told, [(&*first, 2), (&*first, 1), (&*last, 1)]);
+    assert_eq!(desk.records("q=failed")["matching"], 1, "and the list says why");
+}
+
+/// A broker elsewhere tells no CPU: then nothing else stands in its place.
+#[test]
+fn what_is_told_first_is_what_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("runs/x-001");
+    for number in 0..10 {
+        let variant = ["A", "B"][number as usize % 2];
+        let mut window = sample::window(variant, number, if variant == "A" { 1.0 } else { 2.0 });
+        window.facts.target_cpu = None;
+        keep(run.join(format!("windows/{number:03}.json")), window);
+    }
+    fs::write(run.join("design.json"), "{}").unwrap();
+    let desk = Desk::over(dir.path(), &[]);
+    desk.records("");
+    let id = desk.json("/?json")["body"]["runs"]["items"][0]["id"].as_str().unwrap().to_owned();
+    let page = |primary: &str| desk.page(&format!("/compare?a={id}~A&b={id}~B{primary}"));
+    assert!(page("").contains("nothing can be said: not both sides have it"), "{}", page(""));
+    assert!(page("&primary=latency-p50").contains("B is "), "{}", page("&primary=latency-p50"));
+    assert!(!page("").contains("value=\"throughput\""), "it is refused, so it can't be chosen");
 }
 
 #[test]

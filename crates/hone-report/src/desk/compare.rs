@@ -11,12 +11,17 @@ use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
 
-/// Windows of two sides that were measured at other times. `sides` are the names of the sides in addresses, and the addresses of their own
-/// pages.
-pub fn saved(found: &SavedComparison, sides: [(&str, &str); 2], around: &Around) -> String {
+/// Windows of two sides that were measured at other times. `primary` is told first, `metrics` may be chosen in its place; `sides` are the names of
+/// the sides in addresses, and the addresses of their own pages.
+pub fn saved(
+    found: &SavedComparison,
+    primary: Metric,
+    metrics: &[Metric],
+    sides: [(&str, &str); 2],
+    around: &Around,
+) -> String {
     let [(a, page_a), (b, page_b)] = sides;
-    let primary = found.estimates.first().map(|estimate| estimate.metric.name());
-    let metrics = Metric::ALL.iter().map(|metric| (metric.name(), metric.label().to_owned()));
+    let metrics = metrics.iter().map(|metric| (metric.name(), metric.label().to_owned()));
     let hidden = |name: &'static str, value: &str| {
         el("input").attr("type", "hidden").attr("name", name).attr("value", value)
     };
@@ -26,16 +31,16 @@ pub fn saved(found: &SavedComparison, sides: [(&str, &str); 2], around: &Around)
         .attr("action", "/compare")
         .child(hidden("a", a))
         .child(hidden("b", b))
-        .child(select("primary", "What is told first", primary, metrics))
+        .child(select("primary", "What is told first", Some(primary.name()), metrics))
         .child(el("button").attr("type", "submit").text("Show"));
     let swapped = format!("/compare?a={}&b={}", super::list::encoded(b), super::list::encoded(a));
     let swap = el("p").child(link(&swapped, "Swap A and B"));
     let content = [
-        el("p").class("sentence").text(&sentence(found)),
+        el("p").class("sentence").text(&sentence(found, primary)),
         sides_table(found, [page_a, page_b]),
         form,
         swap,
-        estimates(found),
+        estimates(found, primary),
         listed(
             "differences",
             "In what the sides differ",
@@ -48,12 +53,16 @@ pub fn saved(found: &SavedComparison, sides: [(&str, &str); 2], around: &Around)
     document("A and B", Tab::Records, around, content)
 }
 
-fn sentence(found: &SavedComparison) -> String {
+fn sentence(found: &SavedComparison, primary: Metric) -> String {
     if let Some(why) = &found.no_finding {
         return format!("Nothing is said of the ratios: {why}.");
     }
-    let Some(first) = found.estimates.first() else {
+    if found.estimates.is_empty() {
         return "There is no metric that both sides have.".to_owned();
+    }
+    // Another one has another error, and was not what was asked for.
+    let Some(first) = found.estimates.iter().find(|estimate| estimate.metric == primary) else {
+        return format!("By {}, nothing can be said: not both sides have it.", primary.label());
     };
     let finding = first.finding.map_or("no difference can be told", SavedFinding::label);
     format!(
@@ -85,7 +94,7 @@ fn sides_table(found: &SavedComparison, pages: [&str; 2]) -> Element {
     table.finish()
 }
 
-fn estimates(found: &SavedComparison) -> Element {
+fn estimates(found: &SavedComparison, primary: Metric) -> Element {
     let section = section("figures", "The figures");
     if found.estimates.is_empty() {
         return section.child(absent("No metric is known of both sides."));
@@ -95,8 +104,8 @@ fn estimates(found: &SavedComparison) -> Element {
     columns.extend([Column::words("interval"), Column::words("says")]);
     let mut table = Table::new("Metrics of both sides", columns)
         .remark("Geometric means over windows, and Welch’s interval of their ratio: the same computation as hone compare A.json B.json.");
-    for (place, estimate) in found.estimates.iter().enumerate() {
-        let class = if place == 0 { "primary" } else { "plain" };
+    for estimate in &found.estimates {
+        let class = if estimate.metric == primary { "primary" } else { "plain" };
         table.row_of_class(class, Markup::text(estimate.metric.label()), estimate_cells(estimate));
     }
     section.child(table.finish())

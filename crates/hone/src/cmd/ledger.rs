@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{Desk, default_runs, print};
 use crate::ledger::{NAME, Runs, hash_of};
+use crate::reader::Caller;
 use crate::{Ending, Usage, show};
 
 /// What was tried, what was decided, and why; and whether anybody has changed it since.
@@ -295,7 +296,7 @@ fn verified(path: &Path, checked: Checked, wanted: &[String], records: Option<He
 /// Looks for each record in its run's folder.
 fn held(ledger: &Path, lines: &[Line]) -> HeldRecords {
     let mut held = HeldRecords::default();
-    let runs = Runs::of(ledger, lines.iter().map(|line| &line.entry));
+    let runs = Runs::of(ledger, lines.iter().map(|line| &line.entry), &Caller);
     let mut known: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     for line in lines {
         for record in &line.entry.records {

@@ -12,6 +12,7 @@ use hone_record::{
 
 use super::{Desk, print};
 use crate::folder::read_record;
+use crate::reader::{self, Caller, Reader, record as record_by};
 use crate::{Ending, Usage, ledger, show, story};
 
 /// Write one self-contained HTML page from a record, a run's folder, or a ledger.
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         Source::Record(record) => write(record, arguments.output.as_deref())?,
         Source::Ledger(ledger) => {
             let page = arguments.output.unwrap_or_else(|| ledger.with_file_name("story.html"));
-            keep(&page, &hone_report::story_page(&story::of_ledger(ledger)?))?;
+            keep(&page, &hone_report::story_page(&story::of_ledger(ledger, &Caller)?))?;
             page
         }
     };
@@ -110,17 +111,17 @@ fn find(path: &Path) -> Result<Source> {
 /// What was tried, of a ledger, or of a run that tried something.
 fn story_of(source: &Source) -> Result<Story> {
     let record = match source {
-        Source::Ledger(ledger) => return story::of_ledger(ledger),
+        Source::Ledger(ledger) => return story::of_ledger(ledger, &Caller),
         Source::Record(record) => record,
     };
     let folder = folder_of(record);
-    match kind_of(record)?.as_deref() {
-        Some("optimization") => Ok(story::of_optimization(folder, &read_record(record)?)),
-        Some("proof") => Ok(story::of_proof(folder, &read_record(record)?)),
-        Some("comparison") => Ok(story::of_comparison(folder, &read_record(record)?)),
-        Some("tuning") => Ok(story::of_tuning(folder, &read_record(record)?)),
-        Some("host-trial") => Ok(story::of_host_trial(folder, &read_record(record)?)),
-        Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?)),
+    match kind_of(record, &Caller)?.as_deref() {
+        Some("optimization") => Ok(story::of_optimization(folder, &read_record(record)?, &Caller)),
+        Some("proof") => Ok(story::of_proof(folder, &read_record(record)?, &Caller)),
+        Some("comparison") => Ok(story::of_comparison(folder, &read_record(record)?, &Caller)),
+        Some("tuning") => Ok(story::of_tuning(folder, &read_record(record)?, &Caller)),
+        Some("host-trial") => Ok(story::of_host_trial(folder, &read_record(record)?, &Caller)),
+        Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?, &Caller)),
         _ => bail!(Usage(format!(
             "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, gate, tune, batch prove, host try \
              and compare, and for a ledger",
@@ -132,7 +133,7 @@ fn story_of(source: &Source) -> Result<Story> {
 /// A gate's own words say first whether it passed.
 fn comment_of(source: &Source) -> Result<String> {
     match source {
-        Source::Record(record) if kind_of(record)?.as_deref() == Some("commit-gate") => {
+        Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("commit-gate") => {
             Ok(show::commit_gate::comment(&read_record(record)?))
         }
         _ => Ok(show::story::comment(&story_of(source)?)),
@@ -148,8 +149,8 @@ fn folder_of(record: &Path) -> &Path {
 }
 
 /// What a record says that it is.
-fn kind_of(record: &Path) -> Result<Option<String>> {
-    let text = fs::read_to_string(record).with_context(|| format!("{} can't be read", record.display()))?;
+fn kind_of(record: &Path, reader: &dyn Reader) -> Result<Option<String>> {
+    let text = reader::text(reader, record)?;
     let head = serde_json::from_str::<serde_json::Value>(&text)
         .with_context(|| format!("{} is not a record", record.display()))?;
     Ok(head.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned))
@@ -157,7 +158,7 @@ fn kind_of(record: &Path) -> Result<Option<String>> {
 
 /// Writes the page of a record and answers its path.
 pub(in crate::cmd) fn write(record: &Path, output: Option<&Path>) -> Result<PathBuf> {
-    let html = page(record)?;
+    let html = page(record, &Caller)?;
     let path = output.map_or_else(|| page_path(record), Path::to_owned);
     keep(&path, &html)?;
     Ok(path)
@@ -173,51 +174,58 @@ fn page_path(record: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When it, or a window that it rests on, can't be read, and where there is no page of its kind.
-pub(crate) fn page(record: &Path) -> Result<String> {
+pub(crate) fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
     let folder = folder_of(record);
-    match kind_of(record)?.as_deref() {
+    match kind_of(record, reader)?.as_deref() {
         Some("optimization") => {
-            let found: Optimization = read_record(record)?;
-            let windows = windows(folder, found.comparisons.iter().flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::optimization_story(&found, &windows, &story::of_optimization(folder, &found)))
+            let found: Optimization = record_by(reader, record)?;
+            let windows =
+                windows(folder, reader, found.comparisons.iter().flat_map(|comparison| &comparison.pairs))?;
+            Ok(hone_report::optimization_story(
+                &found,
+                &windows,
+                &story::of_optimization(folder, &found, reader),
+            ))
         }
         Some("comparison") => {
-            let found: Comparison = read_record(record)?;
-            let windows = windows(folder, &found.pairs)?;
-            Ok(hone_report::comparison_story(&found, &windows, &story::of_comparison(folder, &found)))
+            let found: Comparison = record_by(reader, record)?;
+            let windows = windows(folder, reader, &found.pairs)?;
+            Ok(hone_report::comparison_story(&found, &windows, &story::of_comparison(folder, &found, reader)))
         }
         Some("commit-gate") => {
-            let found: CommitGate = read_record(record)?;
-            let told = story::of_gate(folder, &found);
+            let found: CommitGate = record_by(reader, record)?;
+            let told = story::of_gate(folder, &found, reader);
             match &found.comparisons[..] {
-                [only] => Ok(hone_report::comparison_story(only, &windows(folder, &only.pairs)?, &told)),
+                [only] => {
+                    Ok(hone_report::comparison_story(only, &windows(folder, reader, &only.pairs)?, &told))
+                }
                 _ => Ok(hone_report::story_page(&told)),
             }
         }
         Some("proof") => {
-            let found: Proof = read_record(record)?;
+            let found: Proof = record_by(reader, record)?;
             let comparisons = found.steps.iter().filter_map(|step| step.comparison.as_ref());
-            let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::proof_story(&found, &windows, &story::of_proof(folder, &found)))
+            let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
+            Ok(hone_report::proof_story(&found, &windows, &story::of_proof(folder, &found, reader)))
         }
         Some("host-trial") => {
-            let found: HostTrial = read_record(record)?;
+            let found: HostTrial = record_by(reader, record)?;
             let comparisons = found.tried.iter().chain(&found.together).map(|knob| &knob.comparison);
-            let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::host_trial_story(&found, &windows, &story::of_host_trial(folder, &found)))
+            let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
+            Ok(hone_report::host_trial_story(&found, &windows, &story::of_host_trial(folder, &found, reader)))
         }
         Some("tuning") => {
-            let found: Tuning = read_record(record)?;
+            let found: Tuning = record_by(reader, record)?;
             let proof = found.as_proof();
             let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
-            let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::tuning_story(&found, &windows, &story::of_tuning(folder, &found)))
+            let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
+            Ok(hone_report::tuning_story(&found, &windows, &story::of_tuning(folder, &found, reader)))
         }
-        Some("capacity") => Ok(hone_report::capacity_page(&read_record(record)?)),
-        Some("curve") => Ok(hone_report::curve_page(&read_record(record)?)),
-        Some("window") => Ok(hone_report::window_page(&read_record(record)?)),
-        Some("story") => Ok(hone_report::story_page(&read_record(record)?)),
-        Some("heatmap") => Ok(hone_report::heatmap::html(&read_record(record)?)),
+        Some("capacity") => Ok(hone_report::capacity_page(&record_by(reader, record)?)),
+        Some("curve") => Ok(hone_report::curve_page(&record_by(reader, record)?)),
+        Some("window") => Ok(hone_report::window_page(&record_by(reader, record)?)),
+        Some("story") => Ok(hone_report::story_page(&record_by(reader, record)?)),
+        Some("heatmap") => Ok(hone_report::heatmap::html(&record_by(reader, record)?)),
         Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
         None => bail!("{} is not a Hone record", record.display()),
     }
@@ -225,13 +233,14 @@ pub(crate) fn page(record: &Path) -> Result<String> {
 
 fn windows<'a>(
     folder: &Path,
+    reader: &dyn Reader,
     pairs: impl IntoIterator<Item = &'a PairOutcome>,
 ) -> Result<BTreeMap<String, Window>> {
     // An arm that failed left no window.
     let names = pairs.into_iter().flat_map(|pair| [&pair.window_a, &pair.window_b]);
     names
         .filter(|name| !name.is_empty())
-        .map(|name| Ok((name.clone(), read_record(&inside(folder, name)?)?)))
+        .map(|name| Ok((name.clone(), record_by(reader, &inside(folder, name)?)?)))
         .collect()
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hone_ledger::Ledger;
 use hone_record::{
     Comparison, Envelope, FORMAT_VERSION, LedgerEntry, Metric, RunState, ShelfFilter, ShelfPage, ShelfRecord,
     ShelfRun, Verdict,
@@ -17,7 +16,9 @@ use super::beside::{self, Held};
 use super::history;
 use super::progress;
 use super::shelf::{Content, Item, Run, Shelf, is_id, read};
+use super::shown::Shown;
 use crate::cmd::report;
+use crate::reader::Reader as _;
 use crate::story;
 
 /// Runs or records on a page.
@@ -26,10 +27,6 @@ const ON_A_PAGE: usize = 50;
 const ENTRIES: usize = 200;
 /// A larger ledger is left to `hone ledger`.
 const MOST_LEDGER_BYTES: u64 = 64 << 20;
-/// Windows below a record's folder, which its report may read: each takes a megabyte or two of memory.
-const MOST_REPORT_WINDOWS: usize = 1_000;
-/// Their bytes, and those of the other records there.
-const MOST_REPORT_BYTES: u64 = 512 << 20;
 /// Pairs of a query that are looked at.
 const MOST_PAIRS: usize = 32;
 
@@ -130,17 +127,18 @@ impl<'a> Asked<'a> {
 pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
     let asked = Asked::of(path, query);
     let content = shelf.content();
+    let reader = shelf.reader();
     let words: Vec<&str> = asked.path.split('/').skip(1).collect();
     let found = match words[..] {
         [""] => Ok(runs(&asked, &content)),
         ["records"] => Ok(records(&asked, &content)),
         ["compare"] => compared(&asked, &content),
-        ["history"] => Ok(lines(&asked, &content)),
+        ["history"] => Ok(lines(&asked, &content, &reader)),
         ["run", id] if is_id(id) => run(&asked, &content, id),
-        ["record", id] if is_id(id) => record(&asked, &content, id),
-        ["history", id] if is_id(id) => history(&asked, &content, id),
-        ["ledger", id] if is_id(id) => ledger(&asked, &content, id),
-        ["ledger", id, "story"] if is_id(id) => whole_story(&content, id),
+        ["record", id] if is_id(id) => record(&asked, &content, &reader, id),
+        ["history", id] if is_id(id) => history(&asked, &content, &reader, id),
+        ["ledger", id] if is_id(id) => ledger(&asked, &content, &reader, id),
+        ["ledger", id, "story"] if is_id(id) => whole_story(&content, &reader, id),
         _ => Err(NOT_HERE),
     };
     found.unwrap_or_else(|(status, title, why)| {
@@ -160,6 +158,8 @@ const NOT_HERE: (u16, &str, &str) = (
 );
 const TOO_LARGE: (u16, &str, &str) =
     (413, "Too large", "The ledger is too large for a page; hone ledger show and hone report read it.");
+const TOO_MUCH: (u16, &str, &str) =
+    (413, "Too large", "The story rests on too many windows for a page here; hone report tells it.");
 
 fn runs(asked: &Asked<'_>, content: &Content) -> Answer {
     let filter = asked.filter();
@@ -249,7 +249,7 @@ fn run(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
     Ok(Answer::page(desk::run(&found, asked.word("a"), &asked.around(content))))
 }
 
-fn record(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
+fn record(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let item: &Item = content.records.get(id).ok_or(NOT_HERE)?;
     let text = read(&item.path);
     if asked.is_json {
@@ -264,28 +264,17 @@ fn record(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
         Ok(_) if item.record.is_broken() => {
             format!("This is no record that can be read: {}.", item.record.said)
         }
-        Ok(_) if rests_on_too_much(content, item) => {
-            "Its windows are too many for a page here; hone report makes one.".to_owned()
-        }
-        Ok(_) => match report::page(&item.path) {
+        Ok(_) => match report::page(&item.path, reader) {
+            // A page without some of its windows would be another one.
+            _ if reader.was_too_much() => {
+                "Its windows are too many for a page here; hone report makes one.".to_owned()
+            }
             Ok(html) => return Ok(Answer::page(desk::in_desk(&html, &item.record))),
             Err(error) => without_paths(&format!("There is no report of it: {error:#}"), &item.path),
         },
     };
     let around = Around { json: format!("/record/{id}.json"), ..asked.around(content) };
     Ok(Answer::page(desk::record(&item.record, &text.unwrap_or_default(), &why, &around)))
-}
-
-/// A report reads what lies below its record's folder, and nothing else.
-fn rests_on_too_much(content: &Content, item: &Item) -> bool {
-    let folder = item.path.parent().unwrap_or(&item.path);
-    if item.record.window.is_some() {
-        return false;
-    }
-    let below = || content.records.values().filter(|other| other.path.starts_with(folder));
-    let windows = below().filter(|other| other.record.window.is_some()).count();
-    let bytes: u64 = below().map(|other| other.record.bytes).sum();
-    windows > MOST_REPORT_WINDOWS || bytes > MOST_REPORT_BYTES
 }
 
 /// Where the folders lie is nobody's business who only sees the page.
@@ -317,7 +306,7 @@ fn compared(asked: &Asked<'_>, content: &Content) -> Found {
         Ok(Held::Saved(found)) if asked.is_json => Answer::json("saved-comparison", &found),
         Ok(Held::Saved(found)) => {
             let sides = [(a, &*side_a.address()), (b, &*side_b.address())];
-            Answer::page(desk::saved(&found, sides, &around))
+            Answer::page(desk::saved(&found, primary, &beside::metrics(), sides, &around))
         }
         Ok(Held::Fields(found, _)) if asked.is_json => Answer::json("side-by-side", &found),
         Ok(Held::Fields(found, [a, b])) => {
@@ -327,16 +316,16 @@ fn compared(asked: &Asked<'_>, content: &Content) -> Found {
     })
 }
 
-fn lines(asked: &Asked<'_>, content: &Content) -> Answer {
-    let lines: Vec<_> = history::lines(content).into_values().map(|line| line.line).collect();
+fn lines(asked: &Asked<'_>, content: &Content, reader: &Shown) -> Answer {
+    let lines: Vec<_> = history::lines(content, reader).into_values().map(|line| line.line).collect();
     if asked.is_json {
         return Answer::json("history-lines", &json!({"lines": lines, "notes": content.notes()}));
     }
     Answer::page(desk::history_lines(&lines, &asked.around(content)))
 }
 
-fn history(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
-    let lines = history::lines(content);
+fn history(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+    let lines = history::lines(content, reader);
     let found = history::history(lines.get(id).ok_or(NOT_HERE)?, asked.metric("metric"));
     if asked.is_json {
         return Ok(Answer::json("history", &found));
@@ -344,12 +333,12 @@ fn history(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
     Ok(Answer::page(desk::history(&found, &asked.around(content))))
 }
 
-fn ledger(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
+fn ledger(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
     if shown.bytes > MOST_LEDGER_BYTES {
         return Err(TOO_LARGE);
     }
-    let checked = match Ledger::at(path).check() {
+    let checked = match reader.ledger(path) {
         Ok(checked) => checked,
         Err(error) => {
             let why = without_paths(&error.to_string(), path);
@@ -418,12 +407,13 @@ fn ledger_json(sheet: &LedgerSheet) -> serde_json::Value {
     })
 }
 
-fn whole_story(content: &Content, id: &str) -> Found {
+fn whole_story(content: &Content, reader: &Shown, id: &str) -> Found {
     let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
     if shown.bytes > MOST_LEDGER_BYTES {
         return Err(TOO_LARGE);
     }
-    match story::of_ledger(path) {
+    match story::of_ledger(path, reader) {
+        _ if reader.was_too_much() => Err(TOO_MUCH),
         Ok(told) => {
             let told = hone_record::Story { source: shown.path.clone(), ..told };
             let record = ShelfRecord { path: shown.path.clone(), ..ShelfRecord::default() };

@@ -123,13 +123,22 @@ pub(super) enum Held {
     Fields(Box<SideBySide>, [String; 2]),
 }
 
+fn rule(primary: Metric) -> SavedRule {
+    SavedRule { primary, alpha: ALPHA, equivalence: EQUIVALENCE }
+}
+
+/// Metrics by which windows may be held against each other.
+pub(super) fn metrics() -> Vec<Metric> {
+    Metric::ALL.into_iter().filter(|metric| hone_compare::check_saved(rule(*metric)).is_ok()).collect()
+}
+
 /// Holds two sides against each other.
 ///
 /// # Errors
 /// With what is in the way.
 pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> {
     if let (Some(of_a), Some(of_b)) = (a.windows()?, b.windows()?) {
-        let rule = SavedRule { primary, alpha: ALPHA, equivalence: EQUIVALENCE };
+        let rule = rule(primary);
         hone_compare::check_saved(rule).map_err(|error| error.to_string())?;
         let mut found = compare_saved((a.name(), &of_a), (b.name(), &of_b), rule);
         for (name, side) in [("A", a), ("B", b)] {

@@ -50,7 +50,7 @@ impl Door {
                  {MAKE_ONE} and say --token-file hone.token, or listen at 127.0.0.1 and reach it by ssh -L"
             )));
         }
-        let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let names = names.iter().map(|name| without_port(name).to_ascii_lowercase()).collect();
         Ok(Self { is_loopback, names, token: token.map(|token| Sha256::digest(token).into()) })
     }
 
@@ -203,6 +203,9 @@ mod tests {
         }
         assert_eq!(asked(&loopback(), &[]), 421, "none");
         assert_eq!(asked(&loopback(), &[("host", "localhost"), ("host", "localhost")]), 421, "two");
+        let with_port =
+            Door::new("127.0.0.1:8377".parse().unwrap(), &["Desk.example:8377".to_owned()], None).unwrap();
+        assert_eq!(asked(&with_port, &[("host", "desk.example:8377")]), 200, "a port says nothing");
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "localhost".parse().unwrap());
         let uri = Uri::from_static("http://evil.example/");

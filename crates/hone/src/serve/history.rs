@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use hone_binary::sha256_hex;
-use hone_compare::{CHANGE_POINT_RULE, MOST_VALUES, change_points};
-use hone_ledger::Ledger;
-use hone_record::{History, HistoryLine, HistoryOver, HistoryPoint, LedgerEntry, Metric};
+use hone_compare::{CHANGE_POINT_RULE, MOST_VALUES, change_points, geometric_mean};
+use hone_record::{History, HistoryLine, HistoryOver, HistoryPoint, LedgerEntry, Metric, ShelfRecord};
 
 use super::shelf::Content;
+use crate::reader::Reader;
+
 /// Of a point's label, where it is a hash.
 const SHORT: usize = 12;
 /// Points that make a line.
 const FEWEST_POINTS: usize = 2;
 /// A larger ledger is not followed: it would be read for every page.
 const MOST_LEDGER_BYTES: u64 = 64 << 20;
+/// A longer pause between two windows of a folder ends a sitting: within one there is time for a start, a warm-up and what failed.
+const MOST_PAUSE_MS: u64 = 30 * 60_000;
 /// Of the permutations: the same history gives the same page.
 const SEED: u64 = 1;
 
@@ -26,11 +29,11 @@ pub(super) struct Line {
 }
 
 /// All lines that have points enough, by their ids.
-pub(super) fn lines(content: &Content) -> BTreeMap<String, Line> {
+pub(super) fn lines(content: &Content, reader: &dyn Reader) -> BTreeMap<String, Line> {
     let mut lines = of_windows(content);
     for (shown, path) in content.ledgers.values() {
         if shown.bytes <= MOST_LEDGER_BYTES {
-            of_ledger(content, &shown.id, path, &mut lines);
+            of_ledger(content, (&shown.id, path), reader, &mut lines);
         }
     }
     lines.retain(|_, line| {
@@ -76,7 +79,7 @@ struct Sitting {
     source: String,
     record: Option<String>,
     run: Option<String>,
-    logs: BTreeMap<Metric, Vec<f64>>,
+    values: BTreeMap<Metric, Vec<f64>>,
 }
 
 fn of_windows(content: &Content) -> BTreeMap<String, Line> {
@@ -87,10 +90,11 @@ fn of_windows(content: &Content) -> BTreeMap<String, Line> {
         .filter_map(|item| Some((item.record.run.as_deref()?, &item.builds)))
         .collect();
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
-    let mut sittings: BTreeMap<(String, String, String), Sitting> = BTreeMap::new();
-    for item in content.records.values() {
-        let record = &item.record;
-        let Some(window) = &record.window else { continue };
+    let mut sittings: BTreeMap<(String, String, &str, usize), Sitting> = BTreeMap::new();
+    for (record, number) in by_sittings(content.records.values().map(|item| &item.record)) {
+        let Some(window) = record.window.as_ref().filter(|window| window.left_out.is_none()) else {
+            continue;
+        };
         let build = || Some((HistoryOver::Builds, builds.get(record.run.as_deref()?)?.get(&window.variant)?));
         let named = window.commit.as_ref().map(|commit| (HistoryOver::Commits, commit)).or_else(build);
         let Some((over, name)) = named else { continue };
@@ -105,8 +109,8 @@ fn of_windows(content: &Content) -> BTreeMap<String, Line> {
             },
             points: BTreeMap::new(),
         });
-        let folder = record.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let sitting = sittings.entry((id, name.clone(), folder.to_owned())).or_insert_with(|| Sitting {
+        let folder = folder_of(record);
+        let sitting = sittings.entry((id, name.clone(), folder, number)).or_insert_with(|| Sitting {
             label: name.get(..SHORT).unwrap_or(name).to_owned(),
             at_unix_ms: u64::MAX,
             source: folder.to_owned(),
@@ -118,9 +122,7 @@ fn of_windows(content: &Content) -> BTreeMap<String, Line> {
             sitting.record = Some(record.id.clone());
         }
         for (metric, value) in &window.values {
-            if *value > 0.0 {
-                sitting.logs.entry(*metric).or_default().push(value.ln());
-            }
+            sitting.values.entry(*metric).or_default().push(*value);
         }
     }
     for ((id, ..), sitting) in sittings {
@@ -131,14 +133,39 @@ fn of_windows(content: &Content) -> BTreeMap<String, Line> {
     lines
 }
 
+fn folder_of(record: &ShelfRecord) -> &str {
+    record.path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Windows with the number of their sitting in their folder: a folder of every night's windows has one for each night.
+fn by_sittings<'a>(records: impl Iterator<Item = &'a ShelfRecord>) -> Vec<(&'a ShelfRecord, usize)> {
+    let mut windows: Vec<&ShelfRecord> = records.filter(|record| record.window.is_some()).collect();
+    windows.sort_by_key(|record| (folder_of(record), record.at_unix_ms));
+    let (mut folder, mut number, mut until) = ("", 0, 0);
+    let mut found = Vec::new();
+    for record in windows {
+        if folder != folder_of(record) {
+            (folder, number, until) = (folder_of(record), 0, 0);
+        }
+        if record.at_unix_ms.saturating_sub(until) > MOST_PAUSE_MS {
+            number += 1;
+        }
+        let took_ms = record.window.as_ref().map_or(0, |window| (window.duration_s * 1e3) as u64);
+        until = until.max(record.at_unix_ms.saturating_add(took_ms));
+        found.push((record, number));
+    }
+    found
+}
+
 impl Line {
     fn add(&mut self, sitting: &Sitting) {
-        for (metric, logs) in &sitting.logs {
+        for (metric, values) in &sitting.values {
+            let Some((value, windows)) = geometric_mean(values) else { continue };
             let point = HistoryPoint {
                 label: sitting.label.clone(),
                 at_unix_ms: sitting.at_unix_ms,
-                value: (logs.iter().sum::<f64>() / logs.len() as f64).exp(),
-                windows: logs.len(),
+                value,
+                windows,
                 source: sitting.source.clone(),
                 record: sitting.record.clone(),
                 run: sitting.run.clone(),
@@ -149,8 +176,13 @@ impl Line {
 }
 
 /// Answers to one question, each time that it was asked.
-fn of_ledger(content: &Content, ledger: &str, path: &Path, lines: &mut BTreeMap<String, Line>) {
-    let Ok(checked) = Ledger::at(path).check() else { return };
+fn of_ledger(
+    content: &Content,
+    (ledger, path): (&str, &Path),
+    reader: &dyn Reader,
+    lines: &mut BTreeMap<String, Line>,
+) {
+    let Ok(checked) = reader.ledger(path) else { return };
     for line in checked.lines {
         let (Some(metric), Some([ratio, ..])) = (line.entry.metric, line.entry.ratio) else { continue };
         if !(ratio.is_finite() && ratio > 0.0) {

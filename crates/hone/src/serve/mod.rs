@@ -1,5 +1,5 @@
-//! A local page over folders of runs and records: what lies there ([`shelf`]), who may ask ([`door`]), what is answered ([`answer`]), and the
-//! server itself ([`listen`]). It only reads.
+//! A local page over folders of runs and records: what lies there ([`shelf`]), who may ask ([`door`]), what is answered ([`answer`]) and may be read for it
+//! ([`shown`]), and the server itself ([`listen`]). It only reads.
 
 mod answer;
 mod beside;
@@ -8,4 +8,5 @@ mod history;
 pub(crate) mod listen;
 mod progress;
 pub(crate) mod shelf;
+mod shown;
 mod sketch;

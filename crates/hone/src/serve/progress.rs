@@ -8,7 +8,7 @@ use hone_host::locks::Locks;
 use hone_record::{BROKEN, Body as _, RunProgress, RunStage, ShelfRecord, Window};
 use serde_json::Value;
 
-use super::shelf::{Content, Run, read};
+use super::shelf::{Content, PASSED_BY, Run, read};
 
 /// Windows that are shown.
 const LAST_WINDOWS: usize = 12;
@@ -68,7 +68,8 @@ fn look(path: &Path, name: &str, depth: usize, stages: &mut Vec<RunStage>) {
     let below: BTreeSet<String> = below.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     for folder in below.iter().filter(|folder| !folder.starts_with('.')) {
         // A run of everything has thousands of windows and no folders below them.
-        if depth < DEEPEST && stages.len() < MOST_STAGES && folder != "windows" && folder != "logs" {
+        let is_passed_by = folder == "windows" || PASSED_BY.contains(&folder.as_str());
+        if depth < DEEPEST && stages.len() < MOST_STAGES && !is_passed_by {
             let name = if name.is_empty() { folder.clone() } else { format!("{name}/{folder}") };
             look(&path.join(folder), &name, depth + 1, stages);
         }
@@ -128,8 +129,11 @@ fn note(path: &Path) -> Option<Value> {
     if is_small { serde_json::from_str(&read(path).ok()?).ok() } else { None }
 }
 
-/// Files of JSON in a folder.
+/// Files of JSON in a folder to which no link leads.
 fn files(path: &Path) -> u64 {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return 0;
+    }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "json")).count() as u64
 }
@@ -153,7 +157,7 @@ mod tests {
     #[test]
     fn pairs_rounds_and_steps_are_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path();
+        let path = &dir.path().canonicalize().unwrap();
         write(path, "pilot/design.json", r#"{"order": ["control", "control"]}"#);
         write(path, "pilot/pairs/000.json", "{}");
         write(path, "steps/01/chosen.json", r#"{"candidate": {"name": "linger 5 ms"}, "passed_over": []}"#);
@@ -163,6 +167,7 @@ mod tests {
         write(path, "judge-x/rounds.json", r#"{"rounds": 12}"#);
         write(path, "judge-x/rounds/000.json", "{}");
         write(path, "broken/design.json", "{");
+        write(path, "builds/pgo/design.json", r#"{"order": ["test"]}"#);
         let of = |name: &str, counted: &str, done, of, note: &str| {
             (name.to_owned(), counted.to_owned(), done, of, note.to_owned())
         };

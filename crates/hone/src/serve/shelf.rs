@@ -2,9 +2,9 @@
 //! ids, so that an address can name only what was found by walking the folders, and never a path.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,19 +15,20 @@ use hone_host::locks::Locks;
 use hone_record::{BROKEN, RunState, ShelfLedger, ShelfRecord, ShelfRun};
 use hone_tool::interrupt;
 
+use super::shown::{MOST_BYTES, Shown, open};
 use super::sketch::sketch;
 use crate::Usage;
 use crate::cmd::report::RESULTS;
 use crate::ledger;
 
-/// A larger file is listed and not read.
-pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// Files that are looked at, in all folders.
 const MOST_FILES: usize = 200_000;
 /// Folders below folders.
 const DEEPEST: usize = 10;
 /// So often at most are the folders looked through.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks lies so many times what the last one took, so that an open page takes little from what is measured beside it.
+const REST: u32 = 20;
 /// A page waits so long for what has changed since, before it shows what is known.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// What was read is shown so often while there is more to read.
@@ -36,7 +37,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 const ID: usize = 16;
 
 /// What a run has besides its records: builds, data, and what programs have said.
-const PASSED_BY: [&str; 8] =
+pub(super) const PASSED_BY: [&str; 8] =
     ["scratch", "builds", "logs", "bin", "profile-raw", "bolt", "running", "profiles"];
 
 /// Files by which a folder is known as that of a run.
@@ -65,6 +66,7 @@ pub(crate) struct Shelf {
 struct Root {
     label: String,
     path: PathBuf,
+    is_folder: bool,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +74,8 @@ struct State {
     content: Arc<Content>,
     /// Looks that have ended.
     looks: u64,
-    ended: Option<Instant>,
+    /// From here on the next one may begin.
+    next: Option<Instant>,
     is_asked: bool,
 }
 
@@ -143,6 +146,9 @@ struct Met {
 /// All that was met in one look.
 #[derive(Debug, Default)]
 struct Walk {
+    /// Files that are looked at.
+    most_files: usize,
+    folders: HashSet<PathBuf>,
     files: Vec<Met>,
     runs: BTreeMap<String, Run>,
     ledgers: BTreeMap<String, (ShelfLedger, PathBuf)>,
@@ -163,27 +169,34 @@ impl Shelf {
             if roots.iter().any(|root| root.path == path) {
                 continue;
             }
-            if !path.is_dir() && !path.is_file() {
+            let is_folder = path.is_dir();
+            if !is_folder && !path.is_file() {
                 bail!(Usage(format!("{} is neither a folder nor a file", place.display())));
             }
             let name = path
                 .file_name()
                 .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());
-            let same = roots
-                .iter()
-                .filter(|root| root.label == name || root.label.starts_with(&format!("{name}-")))
-                .count();
-            let label = if same == 0 { name } else { format!("{name}-{}", same + 1) };
-            roots.push(Root { label, path });
+            roots.push(Root { label: free_label(&roots, name), path, is_folder });
         }
+        // What lies in another one is met there, and has one name.
+        roots.sort_by_key(|root| root.path.components().count());
         Ok(Self { roots, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Reads for one page: in the folders, and of a file that was named itself in the folder that it lies in.
+    pub(super) fn reader(&self) -> Shown {
+        let folder = |root: &Root| match root.path.parent() {
+            Some(folder) if !root.is_folder => folder.to_owned(),
+            _ => root.path.clone(),
+        };
+        Shown::new(self.roots.iter().map(folder).collect())
     }
 
     /// What is there. Has it looked through when that was not done just now, and waits a moment for the answer.
     pub(crate) fn content(&self) -> Arc<Content> {
         let until = Instant::now() + PATIENCE;
         let mut state = self.locked();
-        if state.ended.is_none_or(|ended| ended.elapsed() >= LOOK_EVERY) {
+        if state.next.is_none_or(|next| Instant::now() >= next) {
             let before = state.looks;
             state.is_asked = true;
             self.changed.notify_all();
@@ -202,10 +215,10 @@ impl Shelf {
     pub(crate) fn keep(&self) {
         let mut no_records: HashMap<PathBuf, Stamp> = HashMap::new();
         while !interrupt::requested() {
-            self.look(&mut no_records);
+            let took = self.look(&mut no_records);
             let mut state = self.locked();
             state.looks += 1;
-            state.ended = Some(Instant::now());
+            state.next = Some(Instant::now() + (took * REST).max(LOOK_EVERY));
             state.is_asked = false;
             self.changed.notify_all();
             while !state.is_asked && !interrupt::requested() {
@@ -219,19 +232,23 @@ impl Shelf {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One look. `no_records` are files that were read and are none.
-    fn look(&self, no_records: &mut HashMap<PathBuf, Stamp>) {
-        let Walk { mut files, runs, ledgers, limits } = self.walk();
+    /// One look; answers how long it took to go through the folders, without what was read. `no_records` are files that were read and are none.
+    fn look(&self, no_records: &mut HashMap<PathBuf, Stamp>) -> Duration {
+        let began = Instant::now();
+        let Walk { mut files, runs, ledgers, limits, .. } = self.walk();
+        let took = began.elapsed();
         let before = Arc::clone(&self.locked().content);
         let there: HashSet<&Path> = files.iter().map(|met| met.path.as_path()).collect();
         no_records.retain(|path, _| there.contains(path.as_path()));
         files.retain(|met| no_records.get(&met.path) != Some(&met.stamp));
-        let known: HashMap<&Path, &Arc<Item>> =
-            before.records.values().map(|item| (item.path.as_path(), item)).collect();
+        let known: HashMap<&str, &Arc<Item>> =
+            before.records.values().map(|item| (item.record.path.as_str(), item)).collect();
         let mut records: BTreeMap<String, Arc<Item>> = BTreeMap::new();
         let mut unread = Vec::new();
         for met in files {
-            match known.get(met.path.as_path()).filter(|item| item.stamp == met.stamp) {
+            // A folder may have become that of a run since.
+            let is_same = |item: &&&Arc<Item>| item.stamp == met.stamp && item.record.run == met.run;
+            match known.get(met.name.as_str()).filter(is_same) {
                 Some(item) => drop(records.insert(item.record.id.clone(), Arc::clone(item))),
                 None => unread.push(met),
             }
@@ -244,7 +261,7 @@ impl Shelf {
         let mut shown = Instant::now();
         for met in unread {
             if interrupt::requested() {
-                return;
+                return took;
             }
             content.waiting -= 1;
             match item(&met) {
@@ -260,6 +277,7 @@ impl Shelf {
             }
         }
         self.show(&content);
+        took
     }
 
     fn show(&self, content: &Content) {
@@ -267,11 +285,13 @@ impl Shelf {
     }
 
     fn walk(&self) -> Walk {
-        let mut walk = Walk::default();
+        let mut walk = Walk { most_files: MOST_FILES, ..Walk::default() };
         for root in &self.roots {
-            match fs::metadata(&root.path) {
+            match fs::symlink_metadata(&root.path) {
                 Ok(found) if found.is_dir() => walk.folder(&root.path, &root.label, None, 0),
-                Ok(found) => walk.file(&root.path, &root.label, &found, None),
+                Ok(_) if walk.has_met(&root.path) => {}
+                Ok(found) if found.is_file() => walk.file(&root.path, &root.label, &found, None),
+                Ok(_) => walk.limits.push(format!("{} is neither a folder nor a file any more", root.label)),
                 Err(error) => walk.limits.push(format!("{} can't be looked at: {error}", root.label)),
             }
         }
@@ -281,13 +301,11 @@ impl Shelf {
 
 impl Walk {
     fn folder(&mut self, path: &Path, name: &str, run: Option<&str>, depth: usize) {
-        if depth > DEEPEST || self.files.len() >= MOST_FILES {
-            let limit = format!(
-                "More than {MOST_FILES} files, or {DEEPEST} folders below each other: the rest is not shown."
-            );
-            if !self.limits.contains(&limit) {
-                self.limits.push(limit);
-            }
+        if depth > DEEPEST || self.files.len() >= self.most_files {
+            return self.limited();
+        }
+        // One that was named, and lies in another that was named, too.
+        if !self.folders.insert(path.to_owned()) {
             return;
         }
         let mut entries: Vec<fs::DirEntry> = match fs::read_dir(path) {
@@ -307,9 +325,23 @@ impl Walk {
             let Ok(found) = entry.metadata() else { continue };
             if found.is_dir() && !PASSED_BY.contains(&plain) {
                 self.folder(&path, &name, run, depth + 1);
-            } else if found.is_file() && self.files.len() < MOST_FILES {
+            } else if found.is_file() {
                 self.file(&path, &name, &found, run);
             }
+        }
+    }
+
+    fn has_met(&self, path: &Path) -> bool {
+        self.files.iter().any(|met| met.path == path)
+            || self.ledgers.values().any(|(_, ledger)| ledger == path)
+    }
+
+    fn limited(&mut self) {
+        let most = self.most_files;
+        let limit =
+            format!("More than {most} files, or {DEEPEST} folders below each other: the rest is not shown.");
+        if !self.limits.contains(&limit) {
+            self.limits.push(limit);
         }
     }
 
@@ -330,6 +362,9 @@ impl Walk {
         if ending != Some("json") {
             return;
         }
+        if self.files.len() >= self.most_files {
+            return self.limited();
+        }
         let stamp = Stamp::of(found);
         if let Some(run) = run.and_then(|run| self.runs.get_mut(run)) {
             run.newest_ms = run.newest_ms.max(stamp.unix_ms());
@@ -341,6 +376,13 @@ impl Walk {
             run: run.map(str::to_owned),
         });
     }
+}
+
+/// Two folders may have one name: `runs`, `runs-2`.
+fn free_label(roots: &[Root], name: String) -> String {
+    let is_free = |label: &String| roots.iter().all(|root| root.label != *label);
+    let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
 fn is_of_a_run(name: &str) -> bool {
@@ -393,20 +435,14 @@ fn item(met: &Met) -> Option<Item> {
     Some(Item { record, path: met.path.clone(), builds, stamp: met.stamp })
 }
 
-/// A file's text, as far as a record may be long. What took its name meanwhile is no file, and is not opened.
+/// A file's text, as far as a record may be long.
 ///
 /// # Errors
 /// With what is wrong with it.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("it can't be read: {error}");
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = File::options().read(true).custom_flags(flags).open(path).map_err(cannot)?;
-    let found = file.metadata().map_err(cannot)?;
-    if !found.is_file() || found.len() > MOST_BYTES {
-        return Err(format!("it has {} bytes, and {MOST_BYTES} at most are read", found.len()));
-    }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(cannot)?;
+    let read = open(path)?.take(MOST_BYTES).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it can't be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
@@ -488,6 +524,13 @@ mod tests {
         (shelf, none)
     }
 
+    fn paths(shelf: &Shelf) -> Vec<String> {
+        let content = Arc::clone(&shelf.locked().content);
+        let mut paths: Vec<String> = content.records.values().map(|item| item.record.path.clone()).collect();
+        paths.sort();
+        paths
+    }
+
     const DOCTOR: &str = r#"{"hone_record": 1, "kind": "doctor", "body": {}}"#;
 
     #[test]
@@ -553,7 +596,7 @@ mod tests {
             ("runs/x-001", RunState::Unfinished, 1)
         );
         assert_eq!(content.ledgers.len(), 1);
-        let lock = File::create(run.join("lock")).unwrap();
+        let lock = fs::File::create(run.join("lock")).unwrap();
         lock.try_lock().unwrap();
         let now = &content.runs_now()[0];
         assert_eq!((now.state, now.pid), (RunState::Running, Some(std::process::id())));
@@ -578,9 +621,56 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_taken_is_given_to_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = ["a/runs-2", "a/runs", "b/runs", "c/runs-2"].map(|name| dir.path().join(name));
+        for place in &places {
+            fs::create_dir_all(place).unwrap();
+            fs::write(place.join("x.json"), DOCTOR).unwrap();
+        }
+        let (shelf, _) = kept(&places);
+        assert_eq!(paths(&shelf), ["runs-2-2/x.json", "runs-2/x.json", "runs-3/x.json", "runs/x.json"]);
+    }
+
+    #[test]
+    fn what_is_named_twice_is_shown_once_at_every_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        for folder in ["x-001", "x-001/builds"] {
+            fs::create_dir_all(runs.join(folder)).unwrap();
+        }
+        for name in ["x-001/design.json", "x-001/a.json", "x-001/builds/b.json"] {
+            fs::write(runs.join(name), DOCTOR).unwrap();
+        }
+        // Builds are passed by in a run, unless they are named themselves.
+        let places = ["x-001", "x-001/a.json", "", "x-001/builds"].map(|name| runs.join(name));
+        let (shelf, mut none) = kept(&places);
+        for _ in 0..2 {
+            assert_eq!(paths(&shelf), ["builds/b.json", "runs/x-001/a.json", "runs/x-001/design.json"]);
+            let seen = shelf.locked().content.runs_now();
+            assert_eq!((seen.len(), seen[0].records), (1, 2), "{seen:?}");
+            shelf.look(&mut none);
+        }
+    }
+
+    #[test]
+    fn files_beyond_the_limit_are_told_also_in_the_last_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.json", "b.json", "c.json"] {
+            fs::write(dir.path().join(name), DOCTOR).unwrap();
+        }
+        let walked = |most_files| {
+            let mut walk = Walk { most_files, ..Walk::default() };
+            walk.folder(dir.path(), "x", None, 0);
+            (walk.files.len(), walk.limits.len())
+        };
+        assert_eq!((walked(2), walked(3)), ((2, 1), (3, 0)));
+    }
+
+    #[test]
     fn what_is_too_large_is_broken_and_not_read() {
         let dir = tempfile::tempdir().unwrap();
-        File::create(dir.path().join("big.json")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        fs::File::create(dir.path().join("big.json")).unwrap().set_len(MOST_BYTES + 1).unwrap();
         let (shelf, _) = kept(&[dir.path().to_owned()]);
         let content = Arc::clone(&shelf.locked().content);
         let record = &content.records.values().next().unwrap().record;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hone_binary::sha256_hex;
+use hone_compare::why_saved_does_not_count;
 use hone_record::{
     BatchCost, BatchWatch, Body, Capacity, Comparison, Curve, Diagnosis, Envelope, FORMAT_VERSION,
     Foretelling, Heatmap, HostTrial, LedgerEntry, Machine, Metric, Optimization, Outcome, Proof, RecordError,
@@ -108,8 +109,10 @@ fn titled(title: String) -> Sketch {
 fn window(found: &Window) -> Sketch {
     let values: BTreeMap<Metric, f64> =
         Metric::ALL.into_iter().filter_map(|metric| Some((metric, found.value(metric)?))).collect();
+    let left_out = why_saved_does_not_count(found);
     let said = match &found.outcome {
         Outcome::Steady if found.was_interrupted() => "ended before its time",
+        Outcome::Steady if left_out.is_some() => "too many requests failed",
         Outcome::Steady => "steady",
         Outcome::Saturated { .. } => "saturated",
         Outcome::GeneratorLate { .. } => "generator late",
@@ -124,6 +127,8 @@ fn window(found: &Window) -> Sketch {
             commit: found.environment.as_ref().and_then(|environment| environment.commit.clone()),
             circumstances: circumstances(found),
             alike: alike(found),
+            duration_s: found.duration_s,
+            left_out,
             values,
         }),
         ..Sketch::default()

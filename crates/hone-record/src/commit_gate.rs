@@ -106,7 +106,7 @@ pub enum GateState {
     Held,
     /// Nothing was shown.
     NotShown,
-    /// It could not be looked at.
+    /// It could not be looked at: there is no estimate of it, or no A/A control to hold one against.
     NotSeen,
 }
 
@@ -146,6 +146,8 @@ pub enum GateOutcome {
     Worse,
     /// Nothing was shown to be worse, and a growth by the limit would not have been seen either.
     TooLittlePower,
+    /// Nothing was shown to be worse, and under some load the primary metric could not be looked at.
+    NotSeen,
 }
 
 impl CommitGate {
@@ -154,6 +156,7 @@ impl CommitGate {
         let fails = |finding: &&GateFinding| match self.outcome {
             GateOutcome::Worse => finding.state == GateState::Worse,
             GateOutcome::TooLittlePower => finding.primary && !finding.has_power(),
+            GateOutcome::NotSeen => finding.primary && finding.state == GateState::NotSeen,
             GateOutcome::Passed | GateOutcome::SameProgram => false,
         };
         self.findings.iter().filter(fails)

@@ -25,7 +25,8 @@ use crate::{Ending, Usage, show};
 /// repository is only read. Where both commits build the same program, byte for byte, nothing is measured.
 ///
 /// Exit code 0: nothing was shown to be worse. 3: something that decides is worse, by its limit or more. 1: it could not tell (a commit
-/// can't be built, the base does not stand its load, or, with --require-power, the pairs would not have shown what they look for).
+/// can't be built, the base does not stand its load, too few pairs count, or, with --require-power, the pairs would not have shown what they
+/// look for).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone gate --base origin/main
@@ -80,8 +81,8 @@ pub(crate) struct Arguments {
     /// Say what would be built and loaded, and do nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with a run that was broken off.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["base", "head", "exact", "file_of", "dry_run"])]
+    /// Go on with a run that was broken off, as it was asked for then.
+    #[arg(long, value_name = "RUN", conflicts_with_all = AS_IT_WAS)]
     resume: Option<PathBuf>,
     /// Write the result as JUnit XML, too.
     #[arg(long, value_name = "FILE")]
@@ -103,6 +104,20 @@ pub(crate) struct Arguments {
 
 const ASKED: &str = "gate.json";
 
+/// What a run that goes on has of its begin.
+const AS_IT_WAS: [&str; 10] = [
+    "file",
+    "base",
+    "head",
+    "exact",
+    "file_of",
+    "even_if_same",
+    "require_power",
+    "dry_run",
+    "output",
+    "cache",
+];
+
 /// The head that is no commit.
 const WORKTREE: &str = "worktree";
 
@@ -111,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Err(error) = &done
         && !interrupt::requested()
     {
-        let (name, file) = (name_in(&arguments.file), arguments.file.display().to_string());
+        let (name, file) = about(arguments);
         let error = format!("{error:#}");
         // What it is about is told all the same.
         if let Err(unwritten) =
@@ -121,6 +136,29 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         }
     }
     done
+}
+
+/// What a run is about, as far as it is known where it failed: the experiment's name, and its file by the path in the repository.
+fn about(arguments: &Arguments) -> (String, String) {
+    let begun = |run: &Path| RunFolder::open(run).ok()?.read_note::<Asked>(ASKED).ok()?;
+    match &arguments.resume {
+        Some(run) => match begun(run) {
+            Some(asked) => (asked.name, asked.path),
+            None => ("gate".to_owned(), run.display().to_string()),
+        },
+        None => {
+            let file = &arguments.file;
+            (name_in(file), in_repository(file).unwrap_or_else(|| file.display().to_string()))
+        }
+    }
+}
+
+/// Without git, which may be what failed.
+fn in_repository(file: &Path) -> Option<String> {
+    let file = std::path::absolute(file).ok()?;
+    let folder = file.parent()?.canonicalize().ok()?;
+    let top = folder.ancestors().find(|above| above.join(".git").exists())?;
+    Some(folder.strip_prefix(top).ok()?.join(file.file_name()?).to_str()?.to_owned())
 }
 
 /// The experiment's name, as far as the file says it.
@@ -272,7 +310,8 @@ fn begun(arguments: &Arguments, mut asked: Asked, folder: &RunFolder, home: &Pat
     if arguments.head == WORKTREE {
         let runner = System::new(folder.join("logs"))?;
         let repository = Repository::around(&runner, &asked.top)?;
-        match repository.snapshot(&folder.join(SNAPSHOT), &[home.to_owned()])? {
+        let cache = asked.cache.canonicalize().unwrap_or_else(|_| asked.cache.clone());
+        match repository.snapshot(&folder.join(SNAPSHOT), &[home.to_owned(), cache])? {
             Some(commit) => asked.head.commit = commit,
             None if asked.base.commit == asked.head.commit && !asked.even_if_same => bail!(Usage(
                 "nothing in the working tree differs from the base: nothing is asked; --even-if-same measures an A/A run".to_owned()
@@ -310,7 +349,7 @@ fn go(
     let ending = match found.outcome {
         GateOutcome::Passed | GateOutcome::SameProgram => Ending::Done,
         GateOutcome::Worse => Ending::Worse,
-        GateOutcome::TooLittlePower => Ending::CouldNot,
+        GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
     desk.show(found, |found| format!("{}\nReport: {}\n", show::commit_gate::text(found), page.display()))?;
     Ok(ending)

@@ -163,7 +163,8 @@ impl<'a> Repository<'a> {
         }
         let name = format!("{commit}:{path}");
         let call = self.call("git-file").args(["cat-file", "blob", &name]);
-        Ok(Some(self.runner.run(&call)?.stdout_text()?))
+        let found = self.runner.run(&call).with_context(|| not_fetched(&name))?;
+        Ok(Some(found.stdout_text()?))
     }
 
     /// How many tracked files differ from HEAD.
@@ -172,8 +173,8 @@ impl<'a> Repository<'a> {
         Ok(self.ask("git-status", &asked)?.stdout_text()?.lines().count())
     }
 
-    /// Makes a commit of the working tree as it is, with what is not tracked and not ignored, in a repository of its own. `None` where it
-    /// is HEAD as it stands.
+    /// Makes a commit of the working tree as it is, with what is not tracked and not ignored, in a repository of its own; the folders `but`
+    /// are no part of it. `None` where it is HEAD as it stands.
     ///
     /// # Errors
     /// When something can't be read.
@@ -224,12 +225,13 @@ impl<'a> Repository<'a> {
         self.borrow(folder, false, more)?;
         let call = Call::new("git-checkout", &self.git, folder);
         let call = tame(call).args(["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"]);
-        self.runner.run(&call.args(["checkout", "--quiet", "--force", "--detach", commit]))?;
-        self.submodules(folder)
+        let call = call.args(["checkout", "--quiet", "--force", "--detach", commit]);
+        self.runner.run(&call).with_context(|| not_fetched(commit))?;
+        self.submodules(folder, &self.top)
     }
 
-    /// Submodules come from the user's own clones of them, so that nothing is fetched.
-    fn submodules(&self, folder: &Path) -> Result<()> {
+    /// Submodules, and theirs, come from the user's own clones of them below `clones`, so that nothing is fetched.
+    fn submodules(&self, folder: &Path, clones: &Path) -> Result<()> {
         if !folder.join(".gitmodules").is_file() {
             return Ok(());
         }
@@ -242,10 +244,11 @@ impl<'a> Repository<'a> {
         ]);
         let listed = self.runner.run(&listed)?.stdout_text()?;
         for (name, path) in listed.lines().filter_map(submodule) {
-            let own = self.top.join(path);
+            let own = clones.join(path);
             let url = format!("submodule.{name}.url={}", own.display());
             let call = tame(Call::new("git-submodule", &self.git, folder))
-                .args(["-c", "protocol.file.allow=always", "-c", &url])
+                .env("GIT_ALLOW_PROTOCOL", "file")
+                .args(["-c", &url])
                 .args(["submodule", "update", "--init", "--quiet", "--", path]);
             self.runner.run(&call).with_context(|| {
                 format!(
@@ -254,6 +257,7 @@ impl<'a> Repository<'a> {
                     own.display()
                 )
             })?;
+            self.submodules(&folder.join(path), &own)?;
         }
         Ok(())
     }
@@ -287,6 +291,14 @@ impl<'a> Repository<'a> {
     }
 }
 
+/// The way on where a commit is here, and what it holds is not.
+fn not_fetched(what: &str) -> String {
+    format!(
+        "{what} is taken from what is here, and nothing is fetched\n  next, where this is a partial clone: git fetch --refetch --no-filter \
+         origin"
+    )
+}
+
 /// `submodule.NAME.path PATH`.
 fn submodule(line: &str) -> Option<(&str, &str)> {
     let (key, path) = line.split_once(' ')?;
@@ -300,9 +312,11 @@ fn plain(git: &Path, step: &str, folder: &Path) -> Call {
     tame(Call::new(step, git, folder)).env("LC_ALL", "C")
 }
 
-/// Asks nobody, locks nothing, and means the repository of its folder.
+/// Asks nobody, locks nothing, fetches nothing, and means the repository of its folder.
 fn tame(call: Call) -> Call {
     let call = call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_OPTIONAL_LOCKS", "0");
+    // A partial clone fetches what it is asked for. Before 2.45 git knows of no way to forbid that but to forbid every transport.
+    let call = call.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
     MEANS_ANOTHER.into_iter().fold(call, Call::env_remove)
 }
 

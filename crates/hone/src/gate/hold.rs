@@ -34,7 +34,12 @@ pub(crate) fn findings(comparison: &Comparison, wishes: &GateWishes, line: Optio
         })
         .collect();
     if let Some((state, why)) = of_troubles(comparison) {
-        for finding in found.iter_mut().filter(|finding| finding.primary || state == GateState::NotShown) {
+        let is_meant = |finding: &&mut GateFinding| match state {
+            // What could not be looked at stays so.
+            GateState::NotShown => finding.state != GateState::NotSeen,
+            _ => finding.primary,
+        };
+        for finding in found.iter_mut().filter(is_meant) {
             finding.state = state;
             finding.why.clone_from(&why);
             // What is left of the pairs flatters one of the two.
@@ -57,6 +62,8 @@ fn of_judgement(finding: GateFinding, comparison: &Comparison, judgement: &Judge
         Verdict::Worse if growth >= limit => GateState::Worse,
         Verdict::Worse => GateState::Tolerated,
         Verdict::Better | Verdict::Equivalent => GateState::Held,
+        // One was planned, and none of its pairs counts: whatever the head does, no verdict would have been possible.
+        Verdict::NotShown if is_blind && judgement.control.is_none() => GateState::NotSeen,
         Verdict::NotShown if most < limit && !is_blind => GateState::Held,
         Verdict::NotShown => GateState::NotShown,
     };
@@ -115,8 +122,12 @@ pub(crate) fn outcome(findings: &[GateFinding], require_power: bool) -> GateOutc
     if findings.iter().any(|finding| finding.state == GateState::Worse) {
         return GateOutcome::Worse;
     }
-    let mut primary = findings.iter().filter(|finding| finding.primary);
-    if require_power && primary.any(|finding| !finding.has_power()) {
+    let primary = || findings.iter().filter(|finding| finding.primary);
+    // A gate that saw nothing must not be green, whatever was asked for.
+    if primary().next().is_none() || primary().any(|finding| finding.state == GateState::NotSeen) {
+        return GateOutcome::NotSeen;
+    }
+    if require_power && primary().any(|finding| !finding.has_power()) {
         return GateOutcome::TooLittlePower;
     }
     GateOutcome::Passed
@@ -142,19 +153,17 @@ pub(crate) fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, requi
         String::new()
     };
     let power = if require_power {
-        format!(
-            " It also fails, as one that could not tell, when the pairs would not have shown a growth of {}.",
-            percent(of(&primary))
-        )
+        format!(", or when the pairs would not have shown a growth of {}", percent(of(&primary)))
     } else {
         String::new()
     };
     format!(
         "The gate fails when the comparator calls the head worse by {}, and the estimate is a growth of {} or more. {guards}{shared} A head \
          that breaks down under a load that the base stands fails, too. The number of pairs is fixed before the first one: nobody looks at \
-         results in between.{power}",
+         results in between. It could not tell where there is no estimate of {}, or none of the A/A control that was planned{power}.",
         primary.label(),
-        percent(of(&primary))
+        percent(of(&primary)),
+        primary.label()
     )
 }
 
@@ -207,6 +216,38 @@ mod tests {
         assert_eq!(outcome_of(&weak, true), GateOutcome::TooLittlePower);
         let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
         assert_eq!(outcome(&[weak, worse], true), GateOutcome::Worse);
+    }
+
+    #[test]
+    fn a_gate_that_saw_nothing_could_not_tell() {
+        let sure = judged([1.00, 0.99, 1.01], Verdict::Equivalent, 0.03);
+        let outcome_of = |comparison: &hone_record::Comparison, power| {
+            let found = findings(comparison, &wishes(0.03), None);
+            (found[0].state, outcome(&[vec![sure.clone()], found].concat(), power))
+        };
+        // All pairs were dropped for what neighbours did.
+        let mut blind = comparison(None);
+        blind.judgements.clear();
+        blind.not_estimated.insert(Metric::CpuPerRecord, "only 0 of the pairs".to_owned());
+        // Those of the control alone: then no verdict is worse, either.
+        let mut alone = comparison(None);
+        alone.design.control_pairs = 6;
+        let judgement = alone.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+        (judgement.verdict, judgement.control) = (Verdict::NotShown, None);
+        (judgement.estimate.ratio, judgement.estimate.low, judgement.estimate.high) = (1.3, 1.25, 1.35);
+        for (blind, power) in [(&blind, false), (&blind, true), (&alone, false), (&alone, true)] {
+            assert_eq!(outcome_of(blind, power), (GateState::NotSeen, GateOutcome::NotSeen));
+        }
+        // What is worse is worse all the same, and no finding at all is nothing seen.
+        let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
+        let unseen = findings(&blind, &wishes(0.03), None);
+        assert_eq!(outcome(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
+        assert_eq!(outcome(&[], false), GateOutcome::NotSeen);
+        // A guard rail without an estimate is told, and fails nothing.
+        let mut wishes = wishes(0.03);
+        wishes.worse_by.insert(Metric::LatencyP99, 0.1);
+        let found = findings(&comparison(None), &wishes, None);
+        assert_eq!((found[1].state, outcome(&found, false)), (GateState::NotSeen, GateOutcome::Passed));
     }
 
     #[test]

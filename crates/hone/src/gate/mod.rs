@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::sha256_hex;
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, LedgerEntry};
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
@@ -285,8 +285,16 @@ fn commit_build(named: &Named, side: &Side) -> CommitBuild {
 /// What a gate says of one load, without the hashes of its windows.
 pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEntry {
     let (base, head) = (found.base.short(), found.head.short());
-    let is_worse = |finding: &GateFinding| {
-        finding.workload == comparison.workload.name && finding.state == GateState::Worse
+    let of_this: Vec<GateFinding> = found
+        .findings
+        .iter()
+        .filter(|finding| finding.workload == comparison.workload.name)
+        .cloned()
+        .collect();
+    let decision = match hold::outcome(&of_this, found.require_power) {
+        GateOutcome::Worse => "failed",
+        GateOutcome::NotSeen | GateOutcome::TooLittlePower => "could not tell",
+        GateOutcome::Passed | GateOutcome::SameProgram => "passed",
     };
     LedgerEntry {
         experiment: found.name.clone(),
@@ -295,7 +303,7 @@ pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEnt
             "Is {head} ({}) worse than {base} under {}?",
             found.head.subject, comparison.workload.name
         ),
-        decision: if found.findings.iter().any(is_worse) { "failed" } else { "passed" }.to_owned(),
+        decision: decision.to_owned(),
         why: show::comparison::sentence(comparison),
         run: found.run.clone(),
         ..ledger::entry("gate").judged_by(comparison)

@@ -125,7 +125,7 @@ fn case(found: &CommitGate, finding: &GateFinding) -> Case {
     let pairs = comparison.map(|one| one.pairs.as_slice()).unwrap_or_default();
     let kind = match finding.state {
         _ if found.failures().any(|failed| failed == finding) => match found.outcome {
-            GateOutcome::TooLittlePower => Kind::Error,
+            GateOutcome::TooLittlePower | GateOutcome::NotSeen => Kind::Error,
             _ => Kind::Failure,
         },
         GateState::NotSeen => Kind::Skipped,
@@ -248,12 +248,13 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_place_in_junit() {
-        use GateOutcome::{Passed, SameProgram, TooLittlePower, Worse};
+        use GateOutcome::{NotSeen, Passed, SameProgram, TooLittlePower, Worse};
         for (outcome, state, counts, tag) in [
             (Worse, GateState::Worse, "failures=\"1\" errors=\"0\"", "<failure message="),
             (Passed, GateState::Held, "failures=\"0\" errors=\"0\"", "<system-out>"),
             (Passed, GateState::NotSeen, "failures=\"0\" errors=\"0\"", "<skipped message="),
             (TooLittlePower, GateState::NotShown, "failures=\"0\" errors=\"1\"", "<error message="),
+            (NotSeen, GateState::NotSeen, "failures=\"0\" errors=\"1\"", "<error message="),
             (SameProgram, GateState::Held, "failures=\"0\" errors=\"0\"", "byte for byte"),
         ] {
             let text = junit(Came::Found(&gate(outcome, state))).unwrap();

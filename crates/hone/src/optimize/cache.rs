@@ -19,7 +19,7 @@ use super::Job;
 const LEFT_OUT: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".hone", "__pycache__"];
 
 /// Variables that say where somebody sits and which job runs, and nothing of a build. All others count: a build system hears them.
-const NO_PART: [&str; 18] = [
+const NO_PART: [&str; 19] = [
     "PWD",
     "OLDPWD",
     "SHLVL",
@@ -38,6 +38,8 @@ const NO_PART: [&str; 18] = [
     "JOURNAL_STREAM",
     "LESSOPEN",
     "LESSCLOSE",
+    // A container has another one each time.
+    "HOSTNAME",
 ];
 const NO_PART_BEGINS: [&str; 10] =
     ["SSH_", "XDG_SESSION", "DBUS_", "GITHUB_", "RUNNER_", "HIST", "CI_", "GITLAB_", "ACTIONS_", "SYSTEMD_"];
@@ -262,6 +264,19 @@ mod tests {
             [("CFLAGS", "-O3"), ("LDFLAGS", "-s"), ("PKG_CONFIG_PATH", "/x"), ("PATH", "/sbin")]
         {
             assert_ne!(of(&[("PATH", "/bin"), (name, value)]), plain, "{name}");
+        }
+        // The workflow of the examples finds its builds again, whichever run made them.
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ci/github.yml");
+        let workflow = fs::read_to_string(file).unwrap();
+        let of_job = workflow.lines().skip_while(|line| *line != "    env:").skip(1);
+        let of_job = of_job.take_while(|line| line.starts_with("      ")).map(str::trim);
+        let names: Vec<&str> = of_job
+            .filter_map(|line| Some(line.split_once(": ")?.0))
+            .filter(|name| !name.starts_with('#'))
+            .collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        for name in names.into_iter().chain(["HOSTNAME", "GITHUB_SHA"]) {
+            assert_eq!(of(&[("PATH", "/bin"), (name, "1")]), plain, "{name}");
         }
     }
 }

@@ -42,6 +42,14 @@ pub(crate) fn sentence(found: &CommitGate) -> String {
                 weak.join(". ")
             )
         }
+        GateOutcome::NotSeen => {
+            let unseen: Vec<String> = found.failures().map(of).collect();
+            format!(
+                "Could not tell: {sides}. {}. Nothing was measured that a verdict could rest on; where pairs were dropped, a quieter machine \
+                 or more of them would help.",
+                unseen.join(". ")
+            )
+        }
         GateOutcome::Passed => {
             let weak: Vec<String> = found
                 .findings
@@ -288,6 +296,11 @@ pub(crate) mod tests {
                 GateOutcome::TooLittlePower,
                 GateState::NotShown,
                 "Could not tell: bbbbbbbbbb beside aaaaaaaaaa.",
+            ),
+            (
+                GateOutcome::NotSeen,
+                GateState::NotSeen,
+                "Could not tell: bbbbbbbbbb beside aaaaaaaaaa. CPU per record under judge: the 95 % interval",
             ),
             (GateOutcome::SameProgram, GateState::Held, "byte for byte"),
         ] {

@@ -364,17 +364,20 @@ fn links_are_not_followed_and_pipes_keep_nobody_waiting() {
 fn a_story_rests_on_what_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let elsewhere = dir.path().canonicalize().unwrap().join("elsewhere");
-    keep(elsewhere.join("x-001/windows/000-a.json"), sample::window("baseline", 1, 1.0));
-    let text = fs::read(elsewhere.join("x-001/windows/000-a.json")).unwrap();
-    let records = vec![RecordRef {
-        path: "windows/000-a.json".to_owned(),
-        sha256: hone_binary::sha256_hex(&text),
-        role: RecordRole::Before,
-    }];
+    let records = [("windows/000-a.json", RecordRole::Before), ("windows/000-b.json", RecordRole::After)];
+    let records = records.map(|(path, role)| {
+        let file = elsewhere.join("x-001").join(path);
+        keep(file.clone(), sample::window("baseline", 1, 1.0));
+        RecordRef { path: path.to_owned(), sha256: hone_binary::sha256_hex(&fs::read(file).unwrap()), role }
+    });
     let run = elsewhere.join("x-001").display().to_string();
     fs::create_dir(dir.path().join("runs")).unwrap();
     Ledger::at(dir.path().join("runs/ledger.jsonl"))
-        .append(&LedgerEntry { run, records, ..sample::chapter_entry(0, |_| "0".repeat(64)) })
+        .append(&LedgerEntry {
+            run,
+            records: records.to_vec(),
+            ..sample::chapter_entry(0, |_| "0".repeat(64))
+        })
         .unwrap();
     for (places, is_read) in [(&["runs"][..], false), (&["runs", "elsewhere"][..], true)] {
         let desk = Desk::over(dir.path(), places);

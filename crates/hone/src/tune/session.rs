@@ -729,8 +729,18 @@ mod tests {
     #[test]
     fn the_time_of_earlier_attempts_is_that_of_all_their_pairs() {
         let folder = tempfile::tempdir().unwrap();
-        let comparison = crate::show::comparison::tests::comparison(None);
-        let pair = PairOutcome { took_s: 2.5, ..comparison.pairs[0].clone() };
+        let pair = PairOutcome {
+            index: 0,
+            kind: hone_record::PairKind::Test,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: [].into(),
+            values_b: [].into(),
+            dropped: None,
+            block: 0,
+            took_s: 2.5,
+            troubles: Default::default(),
+        };
         for place in ["pilot/pairs", "steps/01/pairs", "end/01/without-01/pairs", "builds/x-001/pairs"] {
             let place = folder.path().join(place);
             std::fs::create_dir_all(&place).unwrap();

@@ -811,17 +811,21 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
       "journal": "/var/lib/hone/host/00007.journal"
     }}}"#;
     let log = calls.display();
+    let waits = at("waits").display().to_string();
     let hone = format!(
-        "echo \"$*\" >> {log}\ncase \"$*\" in *'host apply'*) echo '{applied}' ;; *--against*) exit 3 ;; esac"
+        "echo \"$*\" >> {log}\ncase \"$*\" in *'host apply'*) touch {waits}; echo '{applied}' ;; \
+         *'recover --json'*) [ ! -e {waits} ] || echo '{{\"found\": \"waiting\", \"id\": \"00007\"}}' ;; \
+         *--against*) exit 3 ;; esac"
     );
     script(folder.path(), "hone", &hone);
     script(folder.path(), "nsenter", "while [ \"$1\" != -- ]; do shift; done\nshift 2\nexec hone \"$@\"");
     let mut text = fs::read_to_string(of_checkout("crates/hone/src/rollout/daemonset.sh")).unwrap();
-    for place in ["/host/var", "/host$host_program", "/run/hone-ready"] {
+    for place in ["/host/", "/host$host_program", "/run/hone-ready"] {
         let name = place.trim_start_matches('/');
         text = text.replace(place, &at("").join(name).display().to_string());
     }
     fs::create_dir_all(at("run")).unwrap();
+    fs::create_dir_all(at("host/run/systemd/system")).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let mut pod = Command::new("sh");
     pod.args(["-c", &text, "hone", "latency", "60", "0", "--all", "--", "--bootstrap", "x:1"]);
@@ -834,7 +838,12 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
     pod.wait().unwrap();
     let calls = fs::read_to_string(calls).unwrap();
     let told: Vec<&str> = calls.lines().filter(|call| !call.contains("--gate-only")).collect();
-    assert_eq!(told[0], "host recover");
-    assert_eq!(told[1], "host apply latency --confirm-within 60s --json --all");
-    assert_eq!(told[2..], ["host revert --change 00007"]);
+    let expected = [
+        "host recover",
+        "host recover --json",
+        "host apply latency --confirm-within 60s --json --all",
+        "host recover --json",
+        "host revert --change 00007",
+    ];
+    assert_eq!(told, expected);
 }

@@ -100,9 +100,16 @@ fn ran(steps: &[Step], folder: &Path, path: &str, limit_s: &str) -> Result<Vec<S
         if !out.join(format!("{number}.done")).exists() {
             return Err(format!("line {} ended with {status}:\n{text}", step.commands.line));
         }
-        printed.push(text);
+        printed.push(without_notices(&text, &file));
     }
     Ok(printed)
+}
+
+/// Without the shell's own word that a job of the script was killed: a terminal has another one, and when it comes is chance.
+fn without_notices(text: &str, script: &Path) -> String {
+    let own = format!("{}: line ", script.display());
+    let is_notice = |line: &&str| line.starts_with(&own) && line.contains(" Killed ");
+    text.lines().filter(|line| !is_notice(line)).map(|line| line.to_owned() + "\n").collect()
 }
 
 /// The build fetches what it needs.

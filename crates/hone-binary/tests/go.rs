@@ -519,7 +519,9 @@ fn the_example_service_is_captured_in_two_formats_and_optimised() {
     let baseline = pgo.build_baseline().unwrap();
     let (service, address, profiles) = serve(&bench, &baseline.executable);
 
-    let idle = capture(&profiles, Wanted::Cpu { seconds: 1 }, &bench.path("idle")).unwrap_err();
+    // A sample now and then is of the runtime's own housekeeping.
+    let mut asked = (0..5).map(|_| capture(&profiles, Wanted::Cpu { seconds: 1 }, &bench.path("idle")));
+    let idle = asked.find_map(Result::err).expect("a second in which nothing ran");
     assert!(matches!(refusal(&idle), GoRefusal::Hollow { .. }), "{idle:#}");
     let window = Wanted::Cpu { seconds: 2 };
     let formats = ["binary", "json"];

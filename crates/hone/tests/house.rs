@@ -128,3 +128,89 @@ fn a_failed_download_leaves_what_there_was() {
         assert_eq!(left, 1, "nothing half-fetched is left");
     }
 }
+
+/// A crate whose tests go as the words in its `mood` say, with the script that runs once more what failed.
+struct Moody(tempfile::TempDir);
+
+impl Moody {
+    fn new(tests: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        ["src", "script"].into_iter().for_each(|name| fs::create_dir_all(at(name)).unwrap());
+        fs::copy(root().join("script/again"), at("script/again")).unwrap();
+        let manifest = "[package]\nname = \"moody\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
+        fs::write(at("Cargo.toml"), manifest).unwrap();
+        fs::write(at("src/lib.rs"), format!("{MOOD}{tests}")).unwrap();
+        Self(folder)
+    }
+
+    fn ran(&self, script: &str) -> (bool, String) {
+        let ran = self.command("bash").args(["-c", script]).output().unwrap();
+        let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        (ran.status.success(), said.concat())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the script is started as script/test does")]
+    fn command(&self, program: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(program);
+        command.current_dir(self.0.path()).env("CARGO_TARGET_DIR", self.0.path().join("target"));
+        command.env("MOODS", self.0.path());
+        command
+    }
+
+    /// What becomes of the tests when those that fail run once more.
+    fn told(&self) -> (bool, String) {
+        let (_, said) = self.ran("cargo generate-lockfile --offline; cargo test --locked --no-fail-fast >out 2>&1; echo \"cargo ended with $?\" >>out; cat out");
+        assert!(said.contains("test result: "), "{said}");
+        self.ran("script/again out")
+    }
+}
+
+const MOOD: &str = "
+/// True the first time.
+#[cfg(test)]
+fn is_first(name: &str) -> bool {
+    let place = std::path::Path::new(&std::env::var(\"MOODS\").unwrap()).join(name);
+    !place.exists() && std::fs::write(place, \"\").is_ok()
+}
+#[test]
+fn a_good_one() {}
+#[test]
+fn hurt_once() { assert!(!is_first(\"once\"), \"failures:\"); }
+";
+
+#[test]
+fn what_fails_beside_others_and_passes_alone_is_named_and_no_fault() {
+    let (passes, said) = Moody::new("").told();
+    assert!(passes, "{said}");
+    assert!(said.contains("--lib: hurt_once failed; once more, alone"), "{said}");
+    assert!(said.contains("hurt_once passes when it runs alone") && !said.contains("a_good_one"), "{said}");
+}
+
+#[test]
+fn what_fails_alone_too_is_a_fault() {
+    let moody = Moody::new("#[test]\nfn wrong() { panic!(\"as planted\") }\n");
+    let (passes, said) = moody.told();
+    assert!(!passes && said.contains("wrong fails alone, too") && said.contains("as planted"), "{said}");
+    assert!(said.contains("hurt_once passes when it runs alone"), "{said}");
+    // An output without its end says nothing, nor does one in which a program ended without a word.
+    for (change, expected) in [
+        ("head -n -1 out >cut", "did not come to their end"),
+        ("grep -v '^error: test failed' out >cut", "of them said so"),
+        ("grep -v '^error: 1 target' out >cut", "failed in another way"),
+        ("grep -v '^    ' out >cut", "can not be run once more"),
+        ("grep -v '^test result' out >cut", "did not come to their end"),
+    ] {
+        let (passes, said) = moody.ran(&format!("{change}; script/again cut"));
+        assert!(!passes && said.contains(expected), "{change}: {said}");
+    }
+}
+
+#[test]
+fn many_failures_are_no_accident() {
+    let many: String =
+        (1..7).map(|n| format!("#[test]\nfn hurt_{n}() {{ assert!(!is_first(\"{n}\")); }}\n")).collect();
+    let (passes, said) = Moody::new(&many).told();
+    assert!(!passes && said.contains("7 tests failed, and more than 6 are no accident"), "{said}");
+    assert!(!said.contains("once more, alone"), "{said}");
+}

@@ -44,19 +44,46 @@ fn bash_completes_verbs_options_and_values() {
     assert_eq!(offered(&["hone", "compare", "--mode", "du"]), ["duet"]);
 }
 
+/// What a shell prints for a script, with the completions where it looks for them.
+fn in_shell(shell: &str, name: &str, script: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(name), completions(shell)).unwrap();
+    let mut command = Command::new(shell);
+    // Of the user's own settings nothing is read.
+    command.args(["-c", script]).env("HOME", folder.path()).current_dir(folder.path());
+    Ran::of(command.output().unwrap()).expect_code(0).stdout
+}
+
 #[test]
-fn other_shells_take_their_completions() {
-    for (shell, program) in [("zsh", "zsh"), ("fish", "fish"), ("bash", "bash")] {
-        let text = completions(shell);
-        assert!(text.contains("optimize"), "{shell}");
-        if !is_there(program) {
-            continue;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("hone");
-        fs::write(&file, text).unwrap();
-        Ran::of(Command::new(program).arg("-n").arg(&file).output().unwrap()).expect_code(0);
+fn fish_completes_verbs_and_options() {
+    if !is_there("fish") {
+        return tools::skip("no fish; script/bootstrap --test installs it");
     }
+    let offered = |line: &str| {
+        let script = format!("source hone.fish; complete --do-complete='{line}'");
+        let said = in_shell("fish", "hone.fish", &script);
+        said.lines().filter_map(|line| Some(line.split('\t').next()?.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(offered("hone opt"), ["optimize"]);
+    assert!(offered("hone batch ").contains(&"xray".to_owned()));
+    assert_eq!(offered("hone load --make"), ["--make-topic"]);
+}
+
+#[test]
+fn zsh_finds_its_completions_by_their_name() {
+    if !is_there("zsh") {
+        return tools::skip("no zsh; script/bootstrap --test installs it");
+    }
+    let script = "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; autoload +X _hone || exit 1; \
+                  print $_comps[hone]; zsh -n _hone || exit 1; functions _hone | grep -c optimize";
+    let said = in_shell("zsh", "_hone", script);
+    let (function, verbs) = said.trim().split_once('\n').unwrap();
+    assert_eq!(function, "_hone");
+    assert!(verbs.parse::<u32>().unwrap() > 0, "{said}");
+}
+
+#[test]
+fn a_shell_that_is_not_known_is_refused() {
     hone(&["completions", "tcsh"]).expect_code(2).expect_error("tcsh");
 }
 

@@ -131,6 +131,7 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
 }
 
 /// Each write of the log begins 4 ms late, and records wait for 5 ms: two things to mend, by a fault of the broker and by a setting of the producer.
+/// So few requests that none waits for another's write: with more of them a window now and then tips over into a queue, and says nothing of either.
 const LATE: &str = r#"
 name = "late"
 [tune]
@@ -138,7 +139,7 @@ target = "HONE broker --listen 127.0.0.1:{port} --metrics off --data {data} --fa
 objective = "latency-p50"
 guards = []
 mode = "duet"
-pairs = 5
+pairs = 6
 control_pairs = 0
 alpha = 0.02
 keep_disturbed = true
@@ -148,7 +149,7 @@ CANDIDATES
 [workload.late]
 client = "librdkafka"
 client_settings = { "linger.ms" = "5" }
-requests_per_s = 100
+requests_per_s = 50
 record_bytes = 200
 connections = 1
 partitions = 1
@@ -201,7 +202,12 @@ fn planted_changes_are_sorted_rightly_in_18_of_20_runs() {
         return;
     }
     let _alone = alone();
-    let wrong: Vec<_> = (0..20).map(sorted).filter(|found| !is_right(found, &FIVE)).collect();
+    let runs = (0..20).map(|seed| (seed, sorted(seed)));
+    let told = runs.inspect(|(seed, found)| {
+        let word = if is_right(found, &FIVE) { "right" } else { "wrong" };
+        eprintln!("seed {seed}: {word}: {found:?}");
+    });
+    let wrong: Vec<_> = told.filter(|(_, found)| !is_right(found, &FIVE)).collect();
     assert!(wrong.len() <= 2, "{wrong:?}");
 }
 

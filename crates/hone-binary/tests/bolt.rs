@@ -548,8 +548,10 @@ fn a_profile_that_could_not_be_written_is_missed() {
         // The program replaced while it runs, as a deployment would.
         let gone = bench.path("gone");
         fs::copy(&instrumented.executable, &gone).unwrap();
-        let delete = format!("{} 5000000 & sleep 0.3; rm {} && wait $!", gone.display(), gone.display());
-        bench.run(Path::new("/bin/sh"), &["-c", &delete]).unwrap_err();
+        // As soon as it runs, and long before its end on whatever machine.
+        let delete = "\"$0\" 20000000 & until [ \"$(readlink /proc/$!/exe)\" = \"$0\" ]; do :; done; rm \"$0\" && wait $!";
+        let gone = fs::canonicalize(gone).unwrap();
+        bench.run(Path::new("/bin/sh"), &["-c", delete, gone.to_str().unwrap()]).unwrap_err();
         missed();
     }
 }

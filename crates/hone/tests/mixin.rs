@@ -32,7 +32,7 @@ fn run(name: &str, args: &[&str]) -> String {
     let logs = tempfile::tempdir().unwrap();
     let system = System::new(logs.path().to_path_buf()).unwrap();
     let call = Call::new(name, find(name).unwrap(), of_checkout("mixin"));
-    let call = call.args(args.iter().copied()).limit(Duration::from_secs(60));
+    let call = call.args(args.iter().copied()).limit(Duration::from_secs(300));
     system.run(&call).and_then(|outcome| outcome.stdout_text()).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -20,8 +20,11 @@ use crate::kept::Kind;
 /// The version that is written, and the only one that is read.
 pub const LOCK_VERSION: u32 = 1;
 
-/// A lock of a hundred trainings has some 50 kB.
+/// A lock of a thousand trainings has some 500 kB.
 const MOST_BYTES: u64 = 4 << 20;
+
+/// A merge of a fleet tells so many trainings one by one, and the others together.
+const MOST_TRAININGS: usize = 1_000;
 
 /// Beyond these, a weight is a slip of the pen.
 const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
@@ -350,8 +353,24 @@ impl Lock {
                 ..training.clone()
             }));
         }
-        Self::new(profile, programs, trainings)
+        Self::new(profile, programs, together(trainings))
     }
+}
+
+/// Trainings beyond the most that are told one by one become one, with the sum of their weights and of what they left.
+fn together(mut trainings: Vec<LockedTraining>) -> Vec<LockedTraining> {
+    if trainings.len() <= MOST_TRAININGS {
+        return trainings;
+    }
+    let rest = trainings.split_off(MOST_TRAININGS - 1);
+    trainings.push(LockedTraining {
+        workload: Some("more trainings, told together".to_owned()),
+        weight: rest.iter().map(|training| training.weight).sum(),
+        raw_files: rest.iter().fold(0, |sum, training| sum.saturating_add(training.raw_files)),
+        raw_bytes: rest.iter().fold(0, |sum, training| sum.saturating_add(training.raw_bytes)),
+        ..LockedTraining::default()
+    });
+    trainings
 }
 
 impl LockedTraining {
@@ -606,6 +625,19 @@ mod tests {
             (None, 4.0, Some(hash_c.as_str())),
         ];
         assert_eq!(told, expected);
+        assert_eq!(Lock::parse(&merged.to_text(), Path::new("/l")), Ok(merged));
+    }
+
+    #[test]
+    fn trainings_of_a_fleet_are_told_together_beyond_a_thousand() {
+        let inputs: Vec<(Option<Lock>, String, f64)> =
+            (0..10_000).map(|_| (Some(lock(b"a")), "a".repeat(64), 2.0)).collect();
+        let merged = Lock::merged(profile_of(b"sum"), &inputs);
+        assert_eq!((merged.programs.len(), merged.trainings.len()), (1, 1_000));
+        let rest = &merged.trainings[999];
+        assert_eq!((rest.weight, rest.raw_files), (2.0 * 9_001.0, 2 * 9_001));
+        assert_eq!(rest.workload.as_deref(), Some("more trainings, told together"));
+        assert!((merged.to_text().len() as u64) < MOST_BYTES);
         assert_eq!(Lock::parse(&merged.to_text(), Path::new("/l")), Ok(merged));
     }
 

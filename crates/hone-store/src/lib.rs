@@ -1,4 +1,4 @@
-//! Records in a folder or an object store, under one name: a path, `file://`, `s3://`, `gs://` or `az://`.
+//! Records and profiles in a folder or an object store, under one name: a path, `file://`, `s3://`, `gs://` or `az://`.
 //!
 //! A blocking face of the `object_store` crate: who keeps a handful of records has no use for a runtime of their own.
 //! Credentials and endpoints come from the environment, by the names that each vendor's own tools use (`AWS_ACCESS_KEY_ID`,
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::path::Path as Key;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+use object_store::{ListResult, ObjectStore, ObjectStoreExt as _, PutPayload};
 use tokio::runtime::Runtime;
 use url::Url;
 
 /// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
 /// record wants to know.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// An object larger than this is no record, and is not read into memory.
-const LARGEST_OBJECT_BYTES: u64 = 1 << 30;
+/// An object larger than this is no record and no profile, and is not read into memory.
+pub const LARGEST_OBJECT_BYTES: u64 = 1 << 30;
 
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ pub enum StoreError {
 /// A place for records.
 pub struct Store {
     address: String,
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     objects: Arc<dyn ObjectStore>,
     prefix: Key,
 }
@@ -112,7 +112,21 @@ impl Store {
             .enable_all()
             .build()
             .map_err(|error| wrong(error.to_string()))?;
+        let runtime = Arc::new(runtime);
         Ok(Self { address: address.to_owned(), runtime, objects: Arc::from(objects), prefix })
+    }
+
+    /// A place inside of this one. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// When the name holds a slash or begins with a dot.
+    pub fn folder(&self, name: &str) -> Result<Self, StoreError> {
+        Ok(Self {
+            address: format!("{}/{name}", self.address.trim_end_matches('/')),
+            runtime: Arc::clone(&self.runtime),
+            objects: Arc::clone(&self.objects),
+            prefix: self.key(name, &format!("opening {name}"))?,
+        })
     }
 
     /// The address as it was given.
@@ -163,20 +177,26 @@ impl Store {
     /// # Errors
     /// When the store refuses or does not answer.
     pub fn names(&self) -> Result<Vec<String>, StoreError> {
+        let listed = self.list()?;
+        Ok(last_parts(listed.iter().flat_map(|found| &found.objects).map(|object| &object.location)))
+    }
+
+    /// Names of the places right inside of this one that hold something, in order.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    pub fn folders(&self) -> Result<Vec<String>, StoreError> {
+        let listed = self.list()?;
+        Ok(last_parts(listed.iter().flat_map(|found| &found.common_prefixes)))
+    }
+
+    /// `None` of a folder that is not there.
+    fn list(&self) -> Result<Option<ListResult>, StoreError> {
         let what = "listing";
-        let listed = self.wait(what, self.objects.list_with_delimiter(Some(&self.prefix)))?;
-        let listed = match listed {
-            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
-            other => other.map_err(|error| self.failed(what, &error))?,
-        };
-        let mut names: Vec<String> = listed
-            .objects
-            .iter()
-            .filter_map(|object| object.location.filename())
-            .map(str::to_owned)
-            .collect();
-        names.sort_unstable();
-        Ok(names)
+        match self.wait(what, self.objects.list_with_delimiter(Some(&self.prefix)))? {
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            other => other.map(Some).map_err(|error| self.failed(what, &error)),
+        }
     }
 
     fn key(&self, name: &str, what: &str) -> Result<Key, StoreError> {
@@ -200,6 +220,12 @@ impl Store {
     fn failed(&self, what: &str, error: &object_store::Error) -> StoreError {
         StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem: words(error) }
     }
+}
+
+fn last_parts<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
+    let mut names: Vec<String> = keys.filter_map(|key| key.filename()).map(str::to_owned).collect();
+    names.sort_unstable();
+    names
 }
 
 /// A path is a folder's address; it is made, so that its address can be told.
@@ -255,6 +281,23 @@ mod tests {
         assert_eq!(store.names().unwrap(), ["a.json", "b.json"]);
         assert_eq!(store.get("a.json").unwrap().unwrap(), b"one again");
         assert_eq!(std::fs::read(place.join("b.json")).unwrap(), b"two", "a folder is a folder");
+    }
+
+    #[test]
+    fn places_are_inside_of_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+        assert_eq!(store.folders().unwrap(), Vec::<String>::new());
+        let inner = store.folder("inner").unwrap();
+        assert_eq!((inner.names().unwrap(), inner.folders().unwrap()), (Vec::new(), Vec::new()));
+        inner.put("a", b"1".to_vec()).unwrap();
+        store.put("b", Vec::new()).unwrap();
+        assert_eq!(
+            (store.names().unwrap(), store.folders().unwrap()),
+            (vec!["b".into()], vec!["inner".into()])
+        );
+        assert_eq!(inner.get("a").unwrap().unwrap(), b"1");
+        assert!(inner.address().ends_with("/inner") && store.folder("../out").is_err());
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod decide;
 mod diagnose;
 mod drive;
 mod experiment;
+mod fleet;
 mod folder;
 mod gate;
 mod heat;

@@ -508,6 +508,11 @@ fn profiles_of_llvm_are_merged_with_weights_and_their_locks() {
     assert!(shown.out.contains("lock: it is of this profile\n"), "{}", shown.out);
     assert!(shown.out.contains("trained with an unknown workload; weight 3.00"), "{}", shown.out);
 
+    // More than a command line takes go by a list.
+    let many = [&["merge", "-o", "many.profdata"][..], &["easy.profdata"; 101]].concat();
+    assert_eq!(bench.hone(&many).code, 0);
+    assert_eq!(total("many.profdata"), 101 * total("easy.profdata"));
+
     let shares = merge(&["--shares", "0.5,0.5", "--json"]).json();
     let part = |at: usize| shares["inputs"][at]["weight"].as_f64().unwrap() * total(files[at]) as f64;
     assert!((part(0) / part(1) - 1.0).abs() < 0.002, "{shares}");

@@ -300,7 +300,9 @@ pub(super) struct Taken {
 
 impl Taken {
     fn is(&self, sha256: &str, build_id: Option<&str>) -> bool {
-        self.sha256 == sha256 || (self.build_id.is_some() && self.build_id.as_deref() == build_id)
+        // Of some programs only the build-id is known.
+        (!sha256.is_empty() && self.sha256 == sha256)
+            || (self.build_id.is_some() && self.build_id.as_deref() == build_id)
     }
 
     pub(super) fn same(&self, other: &Self) -> bool {

@@ -1,7 +1,9 @@
 //! Profiles of one program made one, each with its weight.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -19,6 +21,9 @@ use crate::workshop::whole_ratio;
 
 /// Weights of llvm-profdata are whole numbers; beyond this ratio counts would not fit into their type.
 const MOST_APART: f64 = 1e6;
+
+/// With a path of 4,096 bytes each these are far below what Linux lets a command line have (2 MiB at its default).
+const MOST_ARGUMENTS: usize = 100;
 
 /// Of two builds of one program, this share of the functions of the one with fewer must be in the other: the rule of the
 /// proof that a profile is of its program.
@@ -152,15 +157,10 @@ impl Keeper<'_> {
         let tools = profdata::tools(self.runner)?;
         let mut last = None;
         for tool in &tools {
-            let inputs = known.iter().zip(weights).map(|(known, weight)| {
-                let mut text = std::ffi::OsString::from(format!("--weighted-input={},", *weight as u64));
-                text.push(profdata::absolute(&known.opened.file));
-                text
-            });
             let call = Call::new("merge-profile", &tool.path, self.scratch)
                 .args(["merge", "-o"])
                 .arg(profdata::absolute(output))
-                .args(inputs)
+                .args(self.inputs_of_llvm(known, weights)?)
                 .produces(profdata::absolute(output));
             match self.runner.run(&call) {
                 Ok(_) => {}
@@ -182,6 +182,39 @@ impl Keeper<'_> {
             ));
         }
         Err(last.unwrap_or_else(|| KeptFault::NoTool.into()))
+    }
+}
+
+impl Keeper<'_> {
+    /// Profiles with their weights as llvm-profdata takes them: each as an argument, or, of more than a command line may hold, in a
+    /// list of lines.
+    fn inputs_of_llvm(&self, known: &[Known], weights: &[f64]) -> Result<Vec<OsString>> {
+        let weighted = known.iter().zip(weights).map(|(known, weight)| {
+            let mut text = OsString::from(format!("{},", *weight as u64));
+            text.push(profdata::absolute(&known.opened.file));
+            text
+        });
+        if known.len() <= MOST_ARGUMENTS {
+            let option = |text: OsString| {
+                let mut option = OsString::from("--weighted-input=");
+                option.push(text);
+                option
+            };
+            return Ok(weighted.map(option).collect());
+        }
+        let list = profdata::absolute(&self.scratch.join("inputs.txt"));
+        let mut text = Vec::new();
+        for line in weighted {
+            if line.as_bytes().contains(&b'\n') {
+                anyhow::bail!("{} has a line break in its name, and so can't be in a list", line.display());
+            }
+            text.extend_from_slice(line.as_bytes());
+            text.push(b'\n');
+        }
+        fs::write(&list, text).with_context(|| format!("{} can't be written", list.display()))?;
+        let mut option = OsString::from("--input-files=");
+        option.push(list);
+        Ok(vec![option])
     }
 }
 
@@ -254,7 +287,7 @@ fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
 
 impl Opened {
     /// The builds by lock and note, and of Go by the profile itself.
-    fn builds(&self) -> Result<Vec<Taken>> {
+    pub(super) fn builds(&self) -> Result<Vec<Taken>> {
         let mut taken = self.taken_from()?;
         if let (true, Contents::Pprof(profile)) = (taken.is_empty(), &self.contents) {
             let main = profile.mappings.first().filter(|mapping| !mapping.build_id.is_empty());
@@ -550,6 +583,15 @@ mod tests {
         fs::write(&bare, "1 f 0 1 g 0 0 1\n").unwrap();
         let merged = bench.merge(&[files[0].clone(), bare], &Weights::Same, false).unwrap();
         assert!(merged.notes[0].contains("nothing says which build was trained for"), "{:?}", merged.notes);
+    }
+
+    /// Go's profiles name their build, and no hash of it.
+    #[test]
+    fn builds_that_are_known_by_their_ids_alone_differ_by_them() {
+        let taken = |id: &str| Taken { sha256: String::new(), build_id: Some(id.to_owned()) };
+        assert!(taken("aa").same(&taken("aa")) && !taken("aa").same(&taken("bb")));
+        let reason = same_build(&[taken("aa")], &[taken("bb")]).unwrap_err();
+        assert_eq!(reason, "one from build-id aa, the other from build-id bb");
     }
 
     #[test]

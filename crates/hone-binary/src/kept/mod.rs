@@ -15,7 +15,7 @@ mod merge;
 mod profdata;
 mod show;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -284,6 +284,27 @@ impl<'a> Keeper<'a> {
             Kind::Pprof => Contents::Pprof(Box::new(go::read_profile(file)?)),
         };
         Ok(Opened { file: file.to_path_buf(), kind, format, sha256, bytes, contents })
+    }
+
+    /// Build-ids of the programs that a profile was taken from, each once: by its lock, BOLT's note, or, of Go, the profile itself.
+    ///
+    /// # Errors
+    /// As [`Keeper::facts`], and [`LockFault`].
+    pub fn build_ids(&self, file: &Path) -> Result<Vec<String>> {
+        let ids: BTreeSet<String> =
+            self.open(file)?.builds()?.into_iter().filter_map(|taken| taken.build_id).collect();
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Refuses a profile that no merge would take: one that can't be read, has no count, or is not the one of its lock.
+    ///
+    /// # Errors
+    /// As [`Keeper::facts`], and [`LockFault`].
+    pub fn sound(&self, file: &Path) -> Result<()> {
+        let opened = self.open(file)?;
+        opened.counted()?;
+        opened.lock()?;
+        Ok(())
     }
 
     /// Writes the lock of a profile beside it, and answers its path.

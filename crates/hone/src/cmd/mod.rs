@@ -20,6 +20,7 @@ pub(crate) mod compare;
 mod completions;
 mod diagnose;
 pub(crate) mod doctor;
+pub(crate) mod fleet;
 mod gate;
 mod heatmap;
 pub(crate) mod host;

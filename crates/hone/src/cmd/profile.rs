@@ -10,7 +10,7 @@ use hone_binary::kept::{DEFAULT_BUDGET, Keeper, Weights};
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
-use super::Desk;
+use super::{Desk, fleet};
 use crate::optimize::go;
 use crate::{Ending, Usage, show};
 
@@ -26,6 +26,8 @@ use crate::{Ending, Usage, show};
   hone profile check default.pgo ./server && git add default.pgo
   hone profile diff monday.pprof friday.pprof
   hone profile merge get.fdata put.fdata --shares 0.7,0.3 --output service.fdata
+  hone profile push service.fdata --to s3://bucket/profiles
+  hone profile merge --from s3://bucket/profiles --program build/service --last 1 -o service.fdata
   hone profile take http://127.0.0.1:6060 --seconds 45 --windows 2 --output friday.pprof
   hone profile place merged.pgo --source . --go ./cmd/server")]
 pub(crate) struct Arguments {
@@ -41,6 +43,9 @@ enum What {
     Merge(MergeArguments),
     Place(PlaceArguments),
     Take(TakeArguments),
+    Push(fleet::PushArguments),
+    List(fleet::ListArguments),
+    Pull(fleet::PullArguments),
 }
 
 /// What is in a profile: kind, level, counts, the hottest functions, and the lock beside it; of Go flat and cumulative, and what
@@ -91,11 +96,15 @@ struct DiffArguments {
 }
 
 /// Merge profiles of one build, each with its weight, into a new one with its lock.
+///
+/// The profiles are files, or all that hosts have pushed of a build (`--from PLACE` with `--build-id` or `--program`).
 #[derive(Debug, Args)]
 struct MergeArguments {
     /// The profiles, of the same kind.
-    #[arg(required = true, value_name = "PROFILE")]
+    #[arg(required_unless_present = "from", value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
+    #[command(flatten)]
+    from: fleet::From,
     /// The new profile; its lock is written beside it.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -217,13 +226,27 @@ fn carry_out(what: What, scratch: &Path, desk: &Desk) -> Result<Ending> {
             desk.show_found("profile-difference", &found, |found| show::profile::difference(found, top))?;
             Ok(Ending::Done)
         }
+        What::Push(arguments) => fleet::push(&arguments, &keeper, desk),
+        What::List(arguments) => fleet::list(&arguments, desk),
+        What::Pull(arguments) => fleet::pull(&arguments, &keeper, desk),
         What::Take(arguments) => take(&arguments, &keeper, scratch, desk),
         What::Place(arguments) => place(&arguments, &runner, scratch, desk),
         What::Merge(arguments) => {
-            desk.progress.doing("merge");
-            let weights = weights(&arguments)?;
-            let merged =
-                keeper.merge(&arguments.profiles, &weights, &arguments.output, arguments.different_builds)?;
+            let merged = match &arguments.from.from {
+                Some(place) => {
+                    fleet::merge(place, &arguments.from, &arguments.output, &keeper, scratch, desk)?
+                }
+                None => {
+                    desk.progress.doing("merge");
+                    let weights = weights(&arguments)?;
+                    keeper.merge(
+                        &arguments.profiles,
+                        &weights,
+                        &arguments.output,
+                        arguments.different_builds,
+                    )?
+                }
+            };
             desk.show_found("profile-merge", &merged, show::profile::merged)?;
             Ok(Ending::Done)
         }

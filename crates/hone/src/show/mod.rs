@@ -10,6 +10,7 @@ pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod diagnosis;
 pub(crate) mod doctor;
+pub(crate) mod fleet;
 pub(crate) mod gate;
 pub(crate) mod go;
 pub(crate) mod heatmap;

@@ -12,6 +12,9 @@ use crate::cmd::profile::Judged;
 /// Longer names are cut in the middle: both ends tell more.
 const NAME_CHARACTERS: usize = 80;
 
+/// So many parts of a merge one by one; `--json` has all.
+const MOST_INPUTS: usize = 20;
+
 /// A profile.
 pub(crate) fn shown(found: &Shown) -> String {
     let mut out = format!("{}\n", path(&found.file));
@@ -195,7 +198,7 @@ fn moved(title: &str, functions: &[Moved], top: usize) -> String {
 pub(crate) fn merged(found: &MergedProfile) -> String {
     let mut out = format!("{}\n{}", path(&found.file), head(&found.profile));
     let names = ["profile", "weight", "counts", "share", "lock"].map(str::to_owned).to_vec();
-    let rows = found.inputs.iter().map(|input| {
+    let rows = found.inputs.iter().take(MOST_INPUTS).map(|input| {
         let part = input.total_count as f64 * input.weight / (found.profile.total_count.max(1)) as f64;
         let locked = if input.locked { "yes" } else { "none" };
         vec![
@@ -207,6 +210,10 @@ pub(crate) fn merged(found: &MergedProfile) -> String {
         ]
     });
     out.push_str(&format!("\n{}", table(&std::iter::once(names).chain(rows).collect::<Vec<_>>())));
+    let rest = found.inputs.len().saturating_sub(MOST_INPUTS);
+    if rest > 0 {
+        out.push_str(&format!("  and {} more\n", count(rest as u64)));
+    }
     for note in &found.notes {
         out.push_str(&format!("note: {}\n", wrapped(&plain(note))));
     }

@@ -1,0 +1,278 @@
+//! `hone profile push`, `list` and `pull`, and what `hone profile merge --from` takes out of a place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use hone_binary::kept::{Keeper, Kind, MergedProfile, Weights};
+use hone_binary::lock::LockedProgram;
+
+use super::Desk;
+use crate::fleet::{Choice, Depot, Fetched, Kept, checked_host, own_host, shares_of_hosts};
+use crate::{Ending, Usage, show};
+
+/// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
+///
+/// The build is what the profile says of itself: by its lock, by BOLT's note, of Go by the profile. A profile that the host has pushed
+/// before is not pushed again, and nothing there is ever replaced. Who gets in is said by the environment, as for `hone load --store`.
+#[derive(Debug, Args)]
+pub(super) struct PushArguments {
+    /// The profiles, each with its lock beside it, if it has one.
+    #[arg(required = true, value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
+    /// The place: a folder, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH.
+    #[arg(long, value_name = "PLACE")]
+    to: String,
+    #[command(flatten)]
+    of: OptionalBuild,
+    /// The host that they are of; this machine's name unless told otherwise.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
+
+/// What lies in a place, build by build.
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    /// The place.
+    place: String,
+}
+
+/// Take the profiles of a build out of a place, with their locks, each held against what was pushed.
+///
+/// What lies in the folder already is not taken again, so the same command goes on where it was broken off.
+#[derive(Debug, Args)]
+pub(super) struct PullArguments {
+    /// The place.
+    place: String,
+    /// The folder; it is made.
+    #[arg(short, long, value_name = "FOLDER")]
+    output: PathBuf,
+    #[command(flatten)]
+    of: OptionalBuild,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// A build, where it must be said.
+#[derive(Debug, Args)]
+pub(super) struct OptionalBuild {
+    /// The build, by its build-id; of one that is in the place its beginning will do.
+    #[arg(long, value_name = "ID", conflicts_with = "program")]
+    build_id: Option<String>,
+    /// The build, by its program.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// Which profiles of a build.
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// Of each host only so many, the newest.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
+    /// Only those of one kind.
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Option<Kind>,
+    /// Leave out what is broken, and name it. Without this one broken profile ends it.
+    #[arg(long)]
+    skip_broken: bool,
+}
+
+/// Where the profiles of a merge come from, when they are no files.
+#[derive(Debug, Args)]
+pub(super) struct From {
+    /// A place in which profiles were pushed: all those of one build go in.
+    #[arg(long, value_name = "PLACE", requires = "build", conflicts_with_all = ["profiles", "weights", "shares", "different_builds"])]
+    pub(super) from: Option<String>,
+    /// The build, by its build-id or the beginning of it.
+    #[arg(long, value_name = "ID", group = "build", requires = "from")]
+    build_id: Option<String>,
+    /// The build, by its program.
+    #[arg(long, value_name = "FILE", group = "build", requires = "from")]
+    program: Option<PathBuf>,
+    /// Of each host only so many, the newest.
+    #[arg(long, value_name = "N", requires = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
+    /// Only profiles of one kind: profdata, fdata or pprof.
+    #[arg(long, value_name = "KIND", requires = "from", value_parser = kind)]
+    kind: Option<Kind>,
+    /// Every host counts the same, however long it was watched and however busy it was.
+    #[arg(long, requires = "from")]
+    same_for_hosts: bool,
+    /// Leave out what is broken, and name it. Without this one broken profile ends the merge.
+    #[arg(long, requires = "from")]
+    skip_broken: bool,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let all = [Kind::Profdata, Kind::Fdata, Kind::Pprof];
+    all.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "profdata, fdata or pprof".to_owned())
+}
+
+impl OptionalBuild {
+    fn said(&self) -> Result<Option<String>> {
+        match (&self.build_id, &self.program) {
+            (Some(id), _) => Ok(Some(id.clone())),
+            (None, Some(program)) => of_program(program).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+fn of_program(program: &Path) -> Result<String> {
+    let build_id = LockedProgram::of(program, None, Vec::new(), &[])?.build_id;
+    build_id.with_context(|| {
+        format!(
+            "{} has no build-id\n  next: link it with -Wl,--build-id, or say another name for the build by --build-id",
+            program.display()
+        )
+    })
+}
+
+/// The build that a profile itself names; one that is said must not be another.
+fn build_of(keeper: &Keeper<'_>, profile: &Path, said: Option<&str>) -> Result<String> {
+    let named = keeper.build_ids(profile)?;
+    let is_named = |id: &str| named.iter().any(|named| named.eq_ignore_ascii_case(id));
+    match (said, named.as_slice()) {
+        (Some(said), []) => Ok(said.to_owned()),
+        (Some(said), _) if is_named(said) => Ok(said.to_owned()),
+        (Some(said), _) => bail!(
+            "{} is of build {}, and not of {said}\n  next: leave --build-id and --program away, or name the right profile",
+            profile.display(),
+            named.join(", ")
+        ),
+        (None, [one]) => Ok(one.clone()),
+        (None, []) => bail!(
+            "nothing says which build {} was taken from\n  next: say --program FILE or --build-id ID",
+            profile.display()
+        ),
+        (None, _) => bail!(
+            "{} was merged of {} builds, and belongs to none of them\n  next: push the profiles that went in",
+            profile.display(),
+            named.len()
+        ),
+    }
+}
+
+pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result<Ending> {
+    let said = arguments.of.said()?;
+    let host = match &arguments.host {
+        Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()))?,
+        None => own_host()?,
+    };
+    let depot = Depot::open(&arguments.to)?;
+    let mut pushed = Vec::new();
+    for (at, profile) in arguments.profiles.iter().enumerate() {
+        desk.progress.doing(&format!("push {} of {}", at + 1, arguments.profiles.len()));
+        let build_id = build_of(keeper, profile, said.as_deref())?;
+        pushed.push(depot.push(keeper, profile, &build_id, &host)?);
+    }
+    desk.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
+    Ok(Ending::Done)
+}
+
+pub(super) fn list(arguments: &ListArguments, desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("list");
+    let builds = Depot::open(&arguments.place)?.builds()?;
+    desk.show_found("profile-list", &builds, |builds| show::fleet::builds(builds, &arguments.place))?;
+    Ok(Ending::Done)
+}
+
+/// What came of taking profiles out of a place.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Pulled {
+    pub(crate) build_id: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) profiles: Vec<Fetched>,
+    /// Names of those that are broken, each with the reason.
+    pub(crate) left_out: Vec<(String, String)>,
+}
+
+pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result<Ending> {
+    let Some(build_id) = arguments.of.said()? else {
+        bail!(Usage("say which build: --build-id ID or --program FILE".to_owned()));
+    };
+    let which = &arguments.which;
+    let choice = Choice { build_id, last: which.last.map(|last| last as usize), kind: which.kind };
+    let depot = Depot::open(&arguments.place)?;
+    let (build_id, chosen) = depot.chosen(&choice)?;
+    fs::create_dir_all(&arguments.output)
+        .with_context(|| format!("the folder {} can't be made", arguments.output.display()))?;
+    let broken = which.skip_broken.then_some(keeper);
+    let pulled = take_all(&depot, build_id, &chosen, &arguments.output, broken, desk)?;
+    desk.show_found("profile-pull", &pulled, show::fleet::pulled)?;
+    Ok(Ending::Done)
+}
+
+/// Takes profiles one by one. With a keeper those that are broken are left out.
+fn take_all(
+    depot: &Depot,
+    build_id: String,
+    chosen: &[Kept],
+    to: &Path,
+    skip_broken: Option<&Keeper<'_>>,
+    desk: &Desk,
+) -> Result<Pulled> {
+    let (mut profiles, mut left_out) = (Vec::new(), Vec::new());
+    for (at, kept) in chosen.iter().enumerate() {
+        desk.progress.doing(&format!("take {} of {}", at + 1, chosen.len()));
+        let taken = depot.fetch(&build_id, kept, to);
+        let sound = taken.and_then(|taken| match skip_broken {
+            Some(keeper) => keeper.sound(&taken.file).map(|()| taken),
+            None => Ok(taken),
+        });
+        match sound {
+            Ok(taken) => profiles.push(taken),
+            Err(error) if skip_broken.is_some() && !hone_tool::interrupt::requested() => {
+                left_out.push((kept.name(), format!("{error:#}")));
+            }
+            Err(error) => {
+                let next = "take it away there, or say --skip-broken";
+                return Err(error.context(format!("{} can't be used\n  next: {next}", kept.name())));
+            }
+        }
+    }
+    if profiles.is_empty() {
+        bail!(
+            "none of {} profiles of build {build_id} can be used; the first: {}",
+            chosen.len(),
+            left_out[0].1
+        );
+    }
+    Ok(Pulled { build_id, folder: to.to_path_buf(), profiles, left_out })
+}
+
+/// Merges all profiles of a build that lie in a place.
+pub(super) fn merge(
+    place: &str,
+    arguments: &From,
+    output: &Path,
+    keeper: &Keeper<'_>,
+    scratch: &Path,
+    desk: &Desk,
+) -> Result<MergedProfile> {
+    let said = OptionalBuild { build_id: arguments.build_id.clone(), program: arguments.program.clone() };
+    let build_id = said.said()?.unwrap_or_default();
+    let choice = Choice { build_id, last: arguments.last.map(|last| last as usize), kind: arguments.kind };
+    let depot = Depot::open(place)?;
+    let (build_id, chosen) = depot.chosen(&choice)?;
+    let folder = scratch.join("taken");
+    fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    let broken = arguments.skip_broken.then_some(keeper);
+    let pulled = take_all(&depot, build_id, &chosen, &folder, broken, desk)?;
+    desk.progress.doing(&format!("merge {}", pulled.profiles.len()));
+    let files: Vec<PathBuf> = pulled.profiles.iter().map(|one| one.file.clone()).collect();
+    let weights = match arguments.same_for_hosts {
+        true => Weights::Shares(shares_of_hosts(&pulled.profiles)),
+        false => Weights::Same,
+    };
+    let mut merged = keeper.merge(&files, &weights, output, false)?;
+    // The files are gone soon; their names in the place are not.
+    for (input, taken) in merged.inputs.iter_mut().zip(&pulled.profiles) {
+        input.file = PathBuf::from(&taken.name);
+    }
+    let left_out = pulled.left_out.iter().map(|(name, reason)| format!("left out: {name}: {reason}"));
+    merged.notes.extend(left_out);
+    Ok(merged)
+}

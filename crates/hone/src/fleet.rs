@@ -1,0 +1,470 @@
+//! Profiles of many hosts in one place, a folder or an object store: one folder for each build-id, and in it one object for each
+//! profile, named by when it was pushed, by which host, and by its contents.
+//!
+//! A profile's companions (its lock, and of BOLT its note) are written before it, so that a profile that is listed is whole. Nothing is
+//! ever replaced: the same profile of the same host is there already.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::bolt::Origin;
+use hone_binary::kept::{Keeper, Kind};
+use hone_binary::lock::{Lock, LockedProgram, LockedTraining, sha256_of};
+use hone_store::{LARGEST_OBJECT_BYTES, Store};
+use hone_tool::interrupt;
+use serde::Serialize;
+
+use crate::moment::now_unix_ms;
+
+/// Digits of a profile's SHA-256 in its name: two profiles in four thousand million have the same ones.
+const SHORT: usize = 16;
+/// A build-id is 20 bytes, Go's own one some 80 characters.
+const LONGEST_BUILD_ID: usize = 128;
+/// What DNS allows.
+const LONGEST_HOST: usize = 253;
+/// The fewest characters that stand for the whole build-id.
+const FEWEST_OF_BUILD_ID: usize = 4;
+
+const LOCK: &str = "lock";
+const NOTE: &str = "origin.json";
+
+/// A profile in its place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Kept {
+    /// When it was pushed, by the clock of its host.
+    pub(crate) pushed_unix_ms: u64,
+    pub(crate) host: String,
+    /// The first digits of its SHA-256.
+    pub(crate) sha256: String,
+    pub(crate) kind: KindName,
+}
+
+/// [`Kind`] with an order, by its name.
+pub(crate) type KindName = &'static str;
+
+/// What is there of one build.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Build {
+    pub(crate) build_id: String,
+    pub(crate) kinds: Vec<KindName>,
+    pub(crate) hosts: u64,
+    pub(crate) profiles: u64,
+    pub(crate) first_unix_ms: u64,
+    pub(crate) last_unix_ms: u64,
+    /// Objects that are no profile and of none.
+    pub(crate) foreign: u64,
+}
+
+/// What came of pushing one profile.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Pushed {
+    pub(crate) file: PathBuf,
+    pub(crate) build_id: String,
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// The host had pushed it before.
+    pub(crate) was_there: bool,
+}
+
+/// A profile that has come from its place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Fetched {
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) file: PathBuf,
+    /// Sum of its counts, as its lock says.
+    pub(crate) total_count: u64,
+    /// The same file lay there before.
+    pub(crate) was_there: bool,
+}
+
+/// Which profiles of a place are meant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Choice {
+    /// The whole build-id, or its beginning.
+    pub(crate) build_id: String,
+    /// Of each host only its newest, so many.
+    pub(crate) last: Option<usize>,
+    pub(crate) kind: Option<Kind>,
+}
+
+/// The place.
+#[derive(Debug)]
+pub(crate) struct Depot {
+    store: Store,
+}
+
+impl Kept {
+    fn new(host: &str, sha256: &str, kind: Kind) -> Self {
+        let sha256 = sha256.chars().take(SHORT).collect();
+        Self { pushed_unix_ms: now_unix_ms(), host: host.to_owned(), sha256, kind: kind.name() }
+    }
+
+    /// The name of the object.
+    pub(crate) fn name(&self) -> String {
+        format!("{:013}_{}_{}.{}", self.pushed_unix_ms, self.host, self.sha256, self.kind)
+    }
+
+    /// `None` of what is no profile.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (stem, ending) = name.rsplit_once('.')?;
+        let kind =
+            [Kind::Profdata, Kind::Fdata, Kind::Pprof].into_iter().find(|kind| kind.name() == ending)?;
+        let (at, rest) = stem.split_once('_')?;
+        let (host, sha256) = rest.rsplit_once('_')?;
+        let is_hex = sha256.len() == SHORT && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_time = at.len() == 13 && at.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_hex || !is_time || checked_host(host).is_err() {
+            return None;
+        }
+        let (host, sha256) = (host.to_owned(), sha256.to_owned());
+        Some(Self { pushed_unix_ms: at.parse().ok()?, host, sha256, kind: kind.name() })
+    }
+
+    fn is_same_profile(&self, other: &Self) -> bool {
+        (&self.host, &self.sha256, self.kind) == (&other.host, &other.sha256, other.kind)
+    }
+}
+
+/// A host as it can stand in an object's name.
+pub(crate) fn checked_host(host: &str) -> Result<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    if host.is_empty() || host.len() > LONGEST_HOST || host.starts_with('.') || !host.chars().all(plain) {
+        bail!("`{host}` can't be a host's name here: letters, digits, dots and dashes, and no dot in front");
+    }
+    Ok(host.to_owned())
+}
+
+/// This machine's name.
+pub(crate) fn own_host() -> Result<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim().replace('_', "-");
+    checked_host(&name).context("this machine's name is no name; give one by --host")
+}
+
+/// A build-id as it names a folder. Those of Go have slashes, which become underscores; hex digits are small.
+pub(crate) fn folder_of(build_id: &str) -> Result<String> {
+    let id = build_id.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_/=+".contains(c);
+    if id.is_empty() || id.len() > LONGEST_BUILD_ID || !id.chars().all(plain) {
+        bail!(
+            "`{build_id}` is no build-id\n  next: `hone profile show` tells a profile's, `readelf -n` a program's"
+        );
+    }
+    let is_hex = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Ok(if is_hex { id.to_ascii_lowercase() } else { id.replace(['/', '+', '='], "_") })
+}
+
+/// A companion's name.
+fn beside(name: &str, ending: &str) -> String {
+    format!("{name}.{ending}")
+}
+
+fn not_interrupted() -> Result<()> {
+    if interrupt::requested() {
+        bail!("interrupted; what is done stays, and the same command goes on");
+    }
+    Ok(())
+}
+
+impl Depot {
+    /// Opens a place. Nothing is asked of it yet.
+    pub(crate) fn open(address: &str) -> Result<Self> {
+        Ok(Self { store: Store::open(address)? })
+    }
+
+    /// What is there, build by build.
+    pub(crate) fn builds(&self) -> Result<Vec<Build>> {
+        self.store.folders()?.into_iter().map(|build_id| self.build(build_id)).collect()
+    }
+
+    fn build(&self, build_id: String) -> Result<Build> {
+        not_interrupted()?;
+        let names = self.store.folder(&build_id)?.names()?;
+        let kept: Vec<Kept> = names.iter().filter_map(|name| Kept::parse(name)).collect();
+        let is_of_one = |name: &&String| {
+            let bare = [LOCK, NOTE].iter().find_map(|ending| name.strip_suffix(&format!(".{ending}")));
+            Kept::parse(bare.unwrap_or(name)).is_some()
+        };
+        let mut hosts: Vec<&str> = kept.iter().map(|one| one.host.as_str()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let mut kinds: Vec<KindName> = kept.iter().map(|one| one.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        Ok(Build {
+            kinds,
+            hosts: hosts.len() as u64,
+            profiles: kept.len() as u64,
+            first_unix_ms: kept.iter().map(|one| one.pushed_unix_ms).min().unwrap_or(0),
+            last_unix_ms: kept.iter().map(|one| one.pushed_unix_ms).max().unwrap_or(0),
+            foreign: (names.len() - names.iter().filter(is_of_one).count()) as u64,
+            build_id,
+        })
+    }
+
+    /// The folder that a build-id, or its beginning, stands for.
+    fn folder(&self, build_id: &str) -> Result<(String, Store)> {
+        let wanted = folder_of(build_id)?;
+        let all = self.store.folders()?;
+        let found: Vec<&String> = if all.contains(&wanted) {
+            vec![&wanted]
+        } else {
+            all.iter().filter(|id| wanted.len() >= FEWEST_OF_BUILD_ID && id.starts_with(&wanted)).collect()
+        };
+        let address = self.store.address();
+        match found[..] {
+            [one] => Ok((one.clone(), self.store.folder(one)?)),
+            [] => bail!(
+                "{address} has no profile of build {build_id}\n  next: see what it has (hone profile list {address}), or push one"
+            ),
+            _ => bail!("{build_id} is the beginning of {} builds in {address}: give more of it", found.len()),
+        }
+    }
+
+    /// The profiles that are meant, oldest first, with the whole build-id.
+    pub(crate) fn chosen(&self, choice: &Choice) -> Result<(String, Vec<Kept>)> {
+        let (build_id, store) = self.folder(&choice.build_id)?;
+        let all = store.names()?.iter().filter_map(|name| Kept::parse(name)).collect();
+        let chosen = newest(all, choice);
+        if chosen.is_empty() {
+            bail!(
+                "{} has no such profile\n  next: see what is there (hone profile list {})",
+                store.address(),
+                self.store.address()
+            );
+        }
+        Ok((build_id, chosen))
+    }
+
+    /// Pushes a profile with its lock, and of BOLT its note. One without a lock gets one, with the build and the host.
+    pub(crate) fn push(
+        &self,
+        keeper: &Keeper<'_>,
+        file: &Path,
+        build_id: &str,
+        host: &str,
+    ) -> Result<Pushed> {
+        not_interrupted()?;
+        let facts = keeper.facts(file)?;
+        if facts.total_count == 0 {
+            bail!("{} has no count above 0, and is not pushed", file.display());
+        }
+        if facts.bytes > LARGEST_OBJECT_BYTES {
+            bail!("{} has {} bytes, and {LARGEST_OBJECT_BYTES} are the most", file.display(), facts.bytes);
+        }
+        let store = self.store.folder(&folder_of(build_id)?)?;
+        let kept = Kept::new(host, &facts.sha256, facts.kind);
+        let there =
+            store.names()?.iter().filter_map(|name| Kept::parse(name)).find(|one| one.is_same_profile(&kept));
+        let was_there = there.is_some();
+        let kept = there.unwrap_or(kept);
+        let (name, bytes, kind) = (kept.name(), facts.bytes, facts.kind);
+        if !was_there {
+            let lock = match Lock::read(file)? {
+                Some(lock) => lock,
+                None => {
+                    let program =
+                        LockedProgram { build_id: Some(build_id.to_owned()), ..LockedProgram::default() };
+                    let load = Some(format!("as it was on {host}"));
+                    let training = LockedTraining { load, ..LockedTraining::default() };
+                    Lock::new(facts, vec![program], vec![training])
+                }
+            };
+            let note = Origin::note(file);
+            if kind == Kind::Fdata && note.exists() {
+                store.put(&beside(&name, NOTE), read(&note)?)?;
+            }
+            store.put(&beside(&name, LOCK), lock.to_text().into_bytes())?;
+            let contents = read(file)?;
+            if hone_binary::sha256_hex(&contents) != lock.profile.sha256 {
+                bail!(
+                    "{} has changed while it was pushed\n  next: push it when nobody writes it",
+                    file.display()
+                );
+            }
+            store.put(&name, contents)?;
+        }
+        Ok(Pushed { file: file.to_path_buf(), build_id: build_id.to_owned(), name, bytes, was_there })
+    }
+
+    /// Takes one profile into a folder, with its companions, each whole or not at all, and holds it against its name and its lock.
+    pub(crate) fn fetch(&self, build_id: &str, kept: &Kept, to: &Path) -> Result<Fetched> {
+        not_interrupted()?;
+        let store = self.store.folder(build_id)?;
+        let name = kept.name();
+        let wanted = |name: &str| {
+            let found = store.get(name)?;
+            found.with_context(|| format!("{name} is no longer in {}", store.address()))
+        };
+        let file = to.join(format!("{}-{}.{}", kept.host, kept.sha256, kept.kind));
+        let was_there = lies_there(&file, &kept.sha256)?;
+        let contents = if was_there { None } else { Some(wanted(&name)?) };
+        if let Some(contents) = &contents {
+            let found = hone_binary::sha256_hex(contents);
+            if !found.starts_with(&kept.sha256) {
+                bail!(
+                    "{name} in {} is not what was pushed: its SHA-256 begins with {}",
+                    store.address(),
+                    &found[..SHORT]
+                );
+            }
+        }
+        let text = String::from_utf8(wanted(&beside(&name, LOCK))?).unwrap_or_default();
+        let lock = Lock::parse(&text, Path::new(&beside(&name, LOCK)))?;
+        let ids: Vec<String> = lock
+            .programs
+            .iter()
+            .filter_map(|program| program.build_id.as_deref())
+            .filter_map(|id| folder_of(id).ok())
+            .collect();
+        if !ids.is_empty() && !ids.iter().any(|id| id == build_id) {
+            bail!(
+                "{name} lies under build {build_id} in {}, and its lock names {}",
+                self.store.address(),
+                ids.join(", ")
+            );
+        }
+        if !lock.profile.sha256.starts_with(&kept.sha256) {
+            bail!("{name} in {} has the lock of another profile", store.address());
+        }
+        if let Some(note) =
+            (kept.kind == Kind::Fdata.name()).then(|| store.get(&beside(&name, NOTE))).transpose()?.flatten()
+        {
+            write_whole(&Origin::note(&file), &note)?;
+        }
+        if let Some(contents) = &contents {
+            write_whole(&file, contents)?;
+        }
+        lock.write(&file)?;
+        let total_count = lock.profile.total_count;
+        Ok(Fetched { name, host: kept.host.clone(), file, total_count, was_there })
+    }
+}
+
+/// Of each host its newest, so many; all in the order of their time.
+fn newest(all: Vec<Kept>, choice: &Choice) -> Vec<Kept> {
+    let mut by_host: BTreeMap<String, Vec<Kept>> = BTreeMap::new();
+    for one in all.into_iter().filter(|one| choice.kind.is_none_or(|kind| kind.name() == one.kind)) {
+        by_host.entry(one.host.clone()).or_default().push(one);
+    }
+    let mut chosen: Vec<Kept> = Vec::new();
+    for (_, mut of_host) in by_host {
+        of_host.sort_unstable();
+        let skipped = choice.last.map_or(0, |last| of_host.len().saturating_sub(last));
+        chosen.extend(of_host.into_iter().skip(skipped));
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// For each profile its part of the sum, so that all hosts have the same: within a host, profiles count by their counts.
+pub(crate) fn shares_of_hosts(profiles: &[Fetched]) -> Vec<f64> {
+    let mut of_host: BTreeMap<&str, f64> = BTreeMap::new();
+    for one in profiles {
+        *of_host.entry(&one.host).or_default() += one.total_count as f64;
+    }
+    let hosts = of_host.len() as f64;
+    profiles.iter().map(|one| one.total_count as f64 / of_host[one.host.as_str()] / hosts).collect()
+}
+
+/// Whether the same profile lies there; another one under this name is refused.
+fn lies_there(file: &Path, sha256: &str) -> Result<bool> {
+    if !file.exists() {
+        return Ok(false);
+    }
+    if sha256_of(file)?.0.starts_with(sha256) {
+        return Ok(true);
+    }
+    bail!(
+        "{} is another file than the profile of that name\n  next: move it away, or name another folder",
+        file.display()
+    )
+}
+
+fn read(file: &Path) -> Result<Vec<u8>> {
+    fs::read(file).with_context(|| format!("{} can't be read", file.display()))
+}
+
+fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let part = file.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, file));
+    written
+        .inspect_err(|_| drop(fs::remove_file(&part)))
+        .with_context(|| format!("{} can't be written", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(at: u64, host: &str, of: char, kind: Kind) -> Kept {
+        Kept { pushed_unix_ms: at, ..Kept::new(host, &of.to_string().repeat(64), kind) }
+    }
+
+    #[test]
+    fn names_are_read_back_and_nothing_else_is_one() {
+        let one = kept(1_700_000_000_000, "node-7.eu.example", 'a', Kind::Fdata);
+        assert_eq!(one.name(), "1700000000000_node-7.eu.example_aaaaaaaaaaaaaaaa.fdata");
+        assert_eq!(Kept::parse(&one.name()), Some(one.clone()));
+        for name in [
+            "",
+            "x",
+            "1700000000000_h_aaaaaaaaaaaaaaaa.fdata.lock",
+            "1700000000000_h_aaaaaaaaaaaaaaaa.gcda",
+            "1700000000000_h_aaaa.fdata",
+            "170000000000_h_aaaaaaaaaaaaaaaa.fdata",
+            "1700000000000_a/../b_aaaaaaaaaaaaaaaa.fdata",
+            "1700000000000__aaaaaaaaaaaaaaaa.fdata",
+            "17000000000é0_h_aaaaaaaaaaaaaaaa.fdata",
+        ] {
+            assert_eq!(Kept::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn build_ids_name_folders() {
+        assert_eq!(folder_of("C0FFEE").unwrap(), "c0ffee");
+        assert_eq!(folder_of("aB1/c-d/e_f").unwrap(), "aB1_c-d_e_f");
+        for id in ["", "  ", "..", "a.b", "a b", "é", &"a".repeat(129)] {
+            assert!(folder_of(id).is_err(), "{id}");
+        }
+        for host in ["", ".a", "a_b", "a/b", "a b"] {
+            assert!(checked_host(host).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_newest_of_each_host_are_chosen() {
+        let all = vec![
+            kept(3, "a", '3', Kind::Fdata),
+            kept(1, "a", '1', Kind::Fdata),
+            kept(2, "a", '2', Kind::Pprof),
+            kept(9, "b", '9', Kind::Fdata),
+        ];
+        let times = |last, kind| -> Vec<u64> {
+            let choice = Choice { build_id: String::new(), last, kind };
+            newest(all.clone(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
+        };
+        assert_eq!(times(None, None), [1, 2, 3, 9]);
+        assert_eq!(times(Some(1), None), [3, 9]);
+        assert_eq!(times(Some(2), Some(Kind::Fdata)), [1, 3, 9]);
+        assert_eq!(times(None, Some(Kind::Pprof)), [2]);
+    }
+
+    #[test]
+    fn hosts_have_equal_shares() {
+        let of = |host: &str, total_count| Fetched {
+            name: String::new(),
+            host: host.to_owned(),
+            file: PathBuf::new(),
+            total_count,
+            was_there: false,
+        };
+        let shares = shares_of_hosts(&[of("a", 30), of("a", 10), of("b", 1_000)]);
+        assert_eq!(shares, [0.375, 0.125, 0.5]);
+    }
+}

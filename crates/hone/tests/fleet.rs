@@ -1,0 +1,340 @@
+//! Profiles of many hosts meet in a folder or a bucket, and one is made of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hone_binary::kept::Keeper;
+use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
+use hone_tool::{Call, Runner, System};
+
+#[path = "../../hone-store/tests/server/mod.rs"]
+mod server;
+mod stage;
+use stage::{Ran, hone_command};
+
+const BUILD: &str = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00";
+
+/// A folder with profiles, and a place, with what is needed to get in.
+struct Fleet {
+    folder: tempfile::TempDir,
+    place: String,
+    settings: Vec<(String, String)>,
+}
+
+impl Fleet {
+    fn in_a_folder() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("place").display().to_string();
+        Self { folder, place, settings: Vec::new() }
+    }
+
+    fn in_a_bucket() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("buckets/fleet")).unwrap();
+        let address = server::serve(&folder.path().join("buckets"));
+        let settings = server::settings(address, server::SECRET).to_vec();
+        Self { folder, place: "s3://fleet/profiles".to_owned(), settings }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn profile(&self, args: &[&str]) -> Ran {
+        let mut command = hone_command();
+        command.current_dir(self.folder.path()).envs(self.settings.iter().cloned());
+        Ran::of(command.arg("profile").args(args).output().unwrap())
+    }
+
+    /// A profile of BOLT with its lock, as a training leaves it.
+    fn trained(&self, name: &str, text: &str, build: &str) -> PathBuf {
+        let file = self.path(name);
+        fs::write(&file, text).unwrap();
+        let system = System::new(self.path("log")).unwrap();
+        let program = LockedProgram {
+            name: "service".to_owned(),
+            sha256: "ab".repeat(32),
+            build_id: Some(build.to_owned()),
+            ..LockedProgram::default()
+        };
+        let training = LockedTraining { workload: Some(name.to_owned()), ..LockedTraining::default() };
+        Keeper::new(&system, self.folder.path()).lock(&file, vec![program], vec![training]).unwrap();
+        file
+    }
+
+    fn push(&self, file: &str, host: &str) -> Ran {
+        self.profile(&["push", file, "--to", &self.place, "--host", host, "--json"]).expect_code(0)
+    }
+
+    /// Three hosts, one of them twice.
+    fn filled(self) -> Self {
+        for (name, count, host) in
+            [("a1", 10, "a"), ("a2", 20, "a"), ("b", 300, "b"), ("c", 4_000, "c.example")]
+        {
+            let file = format!("{name}.fdata");
+            self.trained(&file, &format!("1 main 0 1 work 0 0 {count}\n"), BUILD);
+            self.push(&file, host);
+            // Which one is newer is told by milliseconds.
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+        self
+    }
+
+    fn merge(&self, more: &[&str]) -> Ran {
+        let args = ["merge", "--from", &self.place, "--build-id", "c0ffee00", "-o", "sum.fdata", "--json"];
+        self.profile(&[&args[..], more].concat())
+    }
+
+    fn merged(&self, more: &[&str]) -> serde_json::Value {
+        self.merge(more).expect_code(0).json()["body"].clone()
+    }
+}
+
+fn sum(of: &serde_json::Value) -> u64 {
+    of["profile"]["total_count"].as_u64().unwrap()
+}
+
+fn profiles_meet_and_become_one(fleet: &Fleet) {
+    let listed = fleet.profile(&["list", &fleet.place, "--json"]).expect_code(0).json()["body"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(
+        (&listed[0]["build_id"], &listed[0]["profiles"], &listed[0]["hosts"], &listed[0]["kinds"]),
+        (&BUILD.into(), &4.into(), &3.into(), &serde_json::json!(["fdata"]))
+    );
+    let again = fleet.push("b.fdata", "b").json();
+    assert_eq!(again["body"][0]["was_there"], true);
+
+    let by_hand =
+        fleet.profile(&["merge", "a1.fdata", "a2.fdata", "b.fdata", "c.fdata", "-o", "hand.fdata", "--json"]);
+    let by_hand = by_hand.expect_code(0).json()["body"].clone();
+    let all = fleet.merged(&[]);
+    assert_eq!(sum(&all), 4_330);
+    assert_eq!(all["profile"], by_hand["profile"], "as of files");
+    assert_eq!(fs::read(fleet.path("sum.fdata")).unwrap(), fs::read(fleet.path("hand.fdata")).unwrap());
+    let lock = Lock::read(&fleet.path("sum.fdata")).unwrap().unwrap();
+    let workloads: Vec<&str> =
+        lock.trainings.iter().filter_map(|training| training.workload.as_deref()).collect();
+    assert_eq!(workloads, ["a1.fdata", "a2.fdata", "b.fdata", "c.fdata"], "every training is told");
+    assert_eq!(sum(&fleet.merged(&["--last", "1"])), 4_320, "of host a the newer one");
+
+    let same = fleet.merged(&["--same-for-hosts"]);
+    let part = |at: usize| {
+        let input = &same["inputs"][at];
+        input["weight"].as_f64().unwrap() * input["total_count"].as_f64().unwrap()
+    };
+    let [a, b, c] = [part(0) + part(1), part(2), part(3)];
+    assert!((a / b - 1.0).abs() < 1e-9 && (b / c - 1.0).abs() < 1e-9, "{same}");
+    assert!((part(1) / part(0) - 2.0).abs() < 1e-9, "within a host by counts: {same}");
+
+    let pull = |output: &str| {
+        let args = ["pull", &fleet.place, "--build-id", BUILD, "-o", output, "--json"];
+        fleet.profile(&args).expect_code(0).json()["body"].clone()
+    };
+    let pulled = pull("pulled");
+    let files: Vec<&Path> = pulled["profiles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| Path::new(one["file"].as_str().unwrap()))
+        .collect();
+    assert_eq!(files.len(), 4);
+    assert_eq!(fs::read(fleet.path("").join(files[0])).unwrap(), fs::read(fleet.path("a1.fdata")).unwrap());
+    assert_eq!(
+        Lock::read(&fleet.path("").join(files[0])).unwrap(),
+        Lock::read(&fleet.path("a1.fdata")).unwrap()
+    );
+    fs::remove_file(fleet.path("").join(files[0])).unwrap();
+    let there: Vec<bool> = pull("pulled")["profiles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["was_there"].as_bool().unwrap())
+        .collect();
+    assert_eq!(there, [false, true, true, true], "it goes on");
+}
+
+#[test]
+fn profiles_of_hosts_meet_in_a_folder() {
+    profiles_meet_and_become_one(&Fleet::in_a_folder().filled());
+}
+
+#[test]
+fn profiles_of_hosts_meet_in_a_bucket() {
+    let fleet = Fleet::in_a_bucket().filled();
+    profiles_meet_and_become_one(&fleet);
+    let wrong =
+        Fleet { settings: Vec::new(), folder: tempfile::tempdir().unwrap(), place: fleet.place.clone() };
+    let refused = wrong.profile(&["list", "s3://fleet/profiles", "--json"]);
+    refused.expect_code(1).expect_error("s3://fleet/profiles");
+}
+
+#[test]
+fn what_is_broken_in_a_place_is_named_and_left_out_only_when_told() {
+    let fleet = Fleet::in_a_folder().filled();
+    let inside = Path::new(&fleet.place).join(BUILD);
+    let of = |part: &str| {
+        let mut found = fs::read_dir(&inside).unwrap().map(|entry| entry.unwrap().path());
+        found
+            .find(|path| path.to_string_lossy().contains(part) && path.extension().unwrap() == "fdata")
+            .unwrap()
+    };
+    // A bit that flipped; a lock that is gone; a lock of another profile.
+    let whole = fs::read(of("_b_")).unwrap();
+    fs::write(of("_b_"), [&whole[..], b"1 x 0 1 y 0 0 1\n"].concat()).unwrap();
+    let name = of("_b_").file_name().unwrap().to_str().unwrap().to_owned();
+    let refused = fleet.merge(&[]).expect_code(1);
+    let refused =
+        refused.expect_error(&name).expect_error("is not what was pushed").expect_error("--skip-broken");
+    assert!(!fleet.path("sum.fdata").exists(), "{}", refused.stderr);
+    let merged = fleet.merged(&["--skip-broken"]);
+    assert_eq!(sum(&merged), 4_030);
+    assert!(merged["notes"][0].as_str().unwrap().contains(&format!("left out: {name}")), "{merged}");
+    let args = ["pull", &fleet.place, "--build-id", BUILD, "-o", "pulled"];
+    fleet.profile(&args).expect_code(1).expect_error(&name);
+    assert!(
+        fs::read_dir(fleet.path("pulled")).unwrap().all(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.starts_with("a-") && !name.ends_with(".part")
+        }),
+        "what came before stays, and nothing of the broken one"
+    );
+    fs::write(of("_b_"), &whole).unwrap();
+    let lock = Lock::path(&of("c.example"));
+    let text = fs::read(&lock).unwrap();
+    fs::copy(Lock::path(&of("_b_")), &lock).unwrap();
+    fleet.merge(&[]).expect_code(1).expect_error("has the lock of another profile");
+    fs::remove_file(&lock).unwrap();
+    fleet.merge(&[]).expect_code(1).expect_error(".lock is no longer in");
+    fs::write(&lock, text).unwrap();
+    assert_eq!(sum(&fleet.merged(&[])), 4_330);
+    // What lies under a build that is not its own.
+    let other = Path::new(&fleet.place).join("dead00dead00dead00dead00dead00dead00dead");
+    fs::create_dir(&other).unwrap();
+    for file in [of("_b_"), Lock::path(&of("_b_"))] {
+        fs::copy(&file, other.join(file.file_name().unwrap())).unwrap();
+    }
+    let strayed = ["merge", "--from", &fleet.place, "--build-id", "dead00", "-o", "x.fdata"];
+    fleet.profile(&strayed).expect_code(1).expect_error(&format!("its lock names {BUILD}"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_way_out() {
+    let fleet = Fleet::in_a_folder().filled();
+    let push =
+        |file: &str, more: &[&str]| fleet.profile(&[&["push", file, "--to", &fleet.place], more].concat());
+    fs::write(fleet.path("bare.fdata"), "1 main 0 1 work 0 0 7\n").unwrap();
+    push("bare.fdata", &[])
+        .expect_code(1)
+        .expect_error("nothing says which build")
+        .expect_error("--program FILE");
+    push("a1.fdata", &["--build-id", "dead00"]).expect_code(1).expect_error("and not of dead00");
+    push("a1.fdata", &["--host", "a_b"]).expect_code(2).expect_error("can't be a host's name");
+    push("missing.fdata", &[]).expect_code(1).expect_error("missing.fdata");
+    push("a1.fdata", &["--program", "a1.fdata"]).expect_code(1).expect_error("has no build-id");
+    fs::write(fleet.path("zero.fdata"), "1 main 0 1 work 0 0 0\n").unwrap();
+    push("zero.fdata", &["--build-id", BUILD]).expect_code(1).expect_error("no count above 0");
+    let merge =
+        |id: &str| fleet.profile(&["merge", "--from", &fleet.place, "--build-id", id, "-o", "x.fdata"]);
+    merge("dead00")
+        .expect_code(1)
+        .expect_error("has no profile of build dead00")
+        .expect_error("hone profile list");
+    merge("..").expect_code(1).expect_error("is no build-id");
+    fleet.profile(&["merge", "--from", &fleet.place, "-o", "x.fdata"]).expect_code(2);
+    fleet.profile(&["merge", "-o", "x.fdata"]).expect_code(2);
+    fleet
+        .profile(&["merge", "a1.fdata", "--from", &fleet.place, "--build-id", "c0ffee00", "-o", "x"])
+        .expect_code(2);
+    fleet
+        .profile(&["pull", &fleet.place, "-o", "x"])
+        .expect_code(2)
+        .expect_error("--build-id ID or --program FILE");
+    merge("c0f").expect_code(1).expect_error("has no profile of build c0f");
+    fs::create_dir(Path::new(&fleet.place).join("c0ffee00dead")).unwrap();
+    fs::write(Path::new(&fleet.place).join("c0ffee00dead/note.txt"), "x").unwrap();
+    merge("c0ffee00").expect_code(1).expect_error("is the beginning of 2 builds");
+    merge(BUILD).expect_code(0);
+    let listed = fleet.profile(&["list", &fleet.place]).expect_code(0);
+    assert!(listed.stdout.contains("note: 1 objects there are no profiles"), "{}", listed.stdout);
+    assert!(!fleet.path("x").exists());
+
+    // A profile that says nothing of its build gets a lock that does.
+    push("bare.fdata", &["--build-id", "beef00beef", "--host", "bare"]).expect_code(0);
+    let bare =
+        fleet.profile(&["merge", "--from", &fleet.place, "--build-id", "beef", "-o", "bare-sum.fdata"]);
+    bare.expect_code(0);
+    let lock = Lock::read(&fleet.path("bare-sum.fdata")).unwrap().unwrap();
+    assert_eq!(lock.programs[0].build_id.as_deref(), Some("beef00beef"));
+    assert_eq!(lock.trainings[0].load.as_deref(), Some("as it was on bare"));
+    assert!(!Lock::path(&fleet.path("bare.fdata")).exists(), "the user's folder is as it was");
+    let empty = fleet.profile(&["list", "nowhere"]).expect_code(0);
+    assert!(empty.stdout.contains("nowhere has no profiles"), "{}", empty.stdout);
+}
+
+/// A file of the user that has the name of a profile that is to come.
+#[test]
+fn what_lies_in_the_folder_already_is_never_replaced() {
+    let fleet = Fleet::in_a_folder().filled();
+    let pull = || fleet.profile(&["pull", &fleet.place, "--build-id", BUILD, "-o", "pulled", "--json"]);
+    let first = pull().expect_code(0).json()["body"]["profiles"][2]["file"].as_str().unwrap().to_owned();
+    fs::write(fleet.path(&first), "1 mine 0 1 own 0 0 5\n").unwrap();
+    pull().expect_code(1).expect_error("is another file than the profile of that name");
+    assert_eq!(fs::read_to_string(fleet.path(&first)).unwrap(), "1 mine 0 1 own 0 0 5\n");
+}
+
+/// A thousand profiles need hardly more memory than fifty: one at a time is in it, beside the sum.
+#[test]
+fn a_thousand_profiles_are_merged_in_the_memory_of_a_few() {
+    let fleet = Fleet::in_a_folder();
+    // 120 kB each, of the same functions.
+    let text = |host: u32| -> String {
+        (0..3_000)
+            .map(|at| format!("1 function_{at} 0 1 other_{at} 0 0 {}\n", at % 7 + host % 3 + 1))
+            .collect()
+    };
+    fs::create_dir_all(fleet.path("place")).unwrap();
+    let sample = fleet.trained("sample.fdata", &text(0), BUILD);
+    let inside = Path::new(&fleet.place).join(BUILD);
+    fs::create_dir_all(&inside).unwrap();
+    let locked = Lock::read(&sample).unwrap().unwrap();
+    // As a push of each would lay them.
+    for host in 0..1_000 {
+        let text = text(host);
+        let sha256 = hone_binary::sha256_hex(text.as_bytes());
+        let name =
+            format!("{:013}_node-{host}_{}.fdata", 1_700_000_000_000_u64 + u64::from(host), &sha256[..16]);
+        let mut lock = locked.clone();
+        lock.profile.sha256 = sha256;
+        lock.profile.bytes = text.len() as u64;
+        fs::write(inside.join(&name), &text).unwrap();
+        fs::write(inside.join(format!("{name}.lock")), lock.to_text()).unwrap();
+    }
+    let system = System::new(fleet.path("log")).unwrap();
+    let merge = |last: u32, name: &str| {
+        let place = Path::new(&fleet.place);
+        if last < 1_000 {
+            let few = fleet.path("few").join(BUILD);
+            fs::create_dir_all(&few).unwrap();
+            for entry in fs::read_dir(&inside).unwrap().map(Result::unwrap) {
+                let file = entry.file_name().into_string().unwrap();
+                if file[..13].parse::<u64>().unwrap() < 1_700_000_000_000 + u64::from(last) {
+                    fs::copy(entry.path(), few.join(file)).unwrap();
+                }
+            }
+        }
+        let place = if last < 1_000 { fleet.path("few") } else { place.to_path_buf() };
+        let call = Call::new(name, Path::new(env!("CARGO_BIN_EXE_hone")), fleet.folder.path());
+        let call = call.args(["profile", "merge", "--json", "--build-id", BUILD, "-o", name, "--from"]);
+        let done = system.run(&call.arg(place)).unwrap();
+        let body: serde_json::Value = serde_json::from_str(&done.stdout_text().unwrap()).unwrap();
+        (sum(&body["body"]), done.usage.max_rss_bytes)
+    };
+    let expected = |hosts: u32| -> u64 {
+        (0..hosts).map(|host| (0..3_000).map(|at| u64::from(at % 7 + host % 3 + 1)).sum::<u64>()).sum()
+    };
+    let (few, few_bytes) = merge(50, "few.fdata");
+    let (all, all_bytes) = merge(1_000, "all.fdata");
+    assert_eq!((few, all), (expected(50), expected(1_000)));
+    // Each profile's lock and name are kept, some kilobytes.
+    assert!(all_bytes < few_bytes + 1_000 * (16 << 10), "{few_bytes} bytes for 50, {all_bytes} for 1,000");
+}

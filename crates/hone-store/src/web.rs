@@ -53,10 +53,12 @@ pub enum WebError {
         said: String,
     },
     /// No whole answer in time.
-    #[error("{url} did not answer within {} s", ANSWER_LIMIT.as_secs())]
+    #[error("{url} did not answer within {limit_s} s")]
     Slow {
         /// What was asked.
         url: String,
+        /// The limit.
+        limit_s: u64,
     },
     /// More than any page has.
     #[error("the answer of {url} is longer than {} MiB", MOST_BYTES >> 20)]
@@ -143,7 +145,7 @@ impl Web {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.ask(&told(&url), self.client.get(url), given_up)
+        self.ask(&told(&url), self.client.get(url), ANSWER_LIMIT, given_up).map(text)
     }
 
     /// The answer to a JSON text that is sent, with headers.
@@ -164,18 +166,62 @@ impl Web {
         for (header, value) in headers {
             request = request.header(*header, *value);
         }
-        self.ask(&name, request, given_up)
+        self.ask(&name, request, ANSWER_LIMIT, given_up).map(text)
     }
 
-    fn ask(&self, url: &str, request: RequestBuilder, given_up: GivenUp<'_>) -> Result<String, WebError> {
+    /// The bytes that come for bytes, of a kind that is named as HTTP names them, within a limit of the caller's.
+    ///
+    /// # Errors
+    /// A [`WebError`].
+    pub fn post(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+        kind: &str,
+        body: Vec<u8>,
+        limit: Duration,
+        given_up: GivenUp<'_>,
+    ) -> Result<Vec<u8>, WebError> {
+        let url = address(url)?;
+        let name = told(&url);
+        let mut request = self.client.post(url).header(CONTENT_TYPE, kind).body(body);
+        for (header, value) in headers {
+            request = request.header(*header, *value);
+        }
+        self.ask(&name, request, limit, given_up)
+    }
+
+    /// As [`Web::get`], within a limit of the caller's.
+    ///
+    /// # Errors
+    /// A [`WebError`].
+    pub fn get_within(
+        &self,
+        url: &str,
+        query: &[(&str, &str)],
+        limit: Duration,
+        given_up: GivenUp<'_>,
+    ) -> Result<String, WebError> {
+        let mut url = address(url)?;
+        url.query_pairs_mut().extend_pairs(query);
+        self.ask(&told(&url), self.client.get(url), limit, given_up).map(text)
+    }
+
+    fn ask(
+        &self,
+        url: &str,
+        request: RequestBuilder,
+        limit: Duration,
+        given_up: GivenUp<'_>,
+    ) -> Result<Vec<u8>, WebError> {
         let request = match &self.token {
             Some(token) => request.header(AUTHORIZATION, token.clone()),
             None => request,
         };
         self.runtime.block_on(unless_given_up(url, given_up, async {
-            match tokio::time::timeout(ANSWER_LIMIT, answer(url, request)).await {
+            match tokio::time::timeout(limit, answer(url, request)).await {
                 Ok(answered) => answered,
-                Err(_) => Err(WebError::Slow { url: url.to_owned() }),
+                Err(_) => Err(WebError::Slow { url: url.to_owned(), limit_s: limit.as_secs() }),
             }
         }))
     }
@@ -197,7 +243,12 @@ async fn unless_given_up<T>(
     }
 }
 
-async fn answer(url: &str, request: RequestBuilder) -> Result<String, WebError> {
+/// What is no UTF-8 is replaced.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+async fn answer(url: &str, request: RequestBuilder) -> Result<Vec<u8>, WebError> {
     let unreachable =
         |error: reqwest::Error| WebError::Unreachable { url: url.to_owned(), problem: words(&error) };
     let mut response = request.send().await.map_err(unreachable)?;
@@ -206,11 +257,12 @@ async fn answer(url: &str, request: RequestBuilder) -> Result<String, WebError> 
     if status == 200 {
         return Ok(body);
     }
-    let said = body.lines().next().unwrap_or_default().chars().take(SAID_CHARACTERS).collect();
+    let said = text(body);
+    let said = said.lines().next().unwrap_or_default().chars().take(SAID_CHARACTERS).collect();
     Err(WebError::Status { url: url.to_owned(), status, said })
 }
 
-async fn body(url: &str, response: &mut Response) -> Result<String, WebError> {
+async fn body(url: &str, response: &mut Response) -> Result<Vec<u8>, WebError> {
     let mut bytes = Vec::new();
     loop {
         let chunk = response.chunk().await;
@@ -222,8 +274,7 @@ async fn body(url: &str, response: &mut Response) -> Result<String, WebError> {
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Ok(bytes)
 }
 
 fn address(text: &str) -> Result<Url, WebError> {

@@ -18,6 +18,7 @@ mod change;
 mod clients;
 mod cmd;
 mod compiler;
+mod continuous;
 mod curve;
 mod decide;
 mod diagnose;

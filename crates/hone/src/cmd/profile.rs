@@ -6,11 +6,14 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use hone_binary::go::{GoPgo, GoTarget, Wanted, capture_unless};
-use hone_binary::kept::{DEFAULT_BUDGET, Keeper, Weights};
+use hone_binary::kept::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
+use hone_binary::lock::{LockedProgram, LockedTraining};
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
 use super::{Desk, fleet};
+use crate::continuous::{self, Question};
+use crate::notation::seconds;
 use crate::optimize::go;
 use crate::{Ending, Usage, show};
 
@@ -29,6 +32,7 @@ use crate::{Ending, Usage, show};
   hone profile push service.fdata --to s3://bucket/profiles
   hone profile merge --from s3://bucket/profiles --program build/service --last 1 -o service.fdata
   hone profile take http://127.0.0.1:6060 --seconds 45 --windows 2 --output friday.pprof
+  hone profile take http://pyroscope:4040 --pyroscope '{service_name=\"checkout\"}' --since 24h -o day.pprof
   hone profile place merged.pgo --source . --go ./cmd/server")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -142,13 +146,32 @@ struct PlaceArguments {
     budget: Share,
 }
 
-/// Take a profile of a Go service that runs, from its pprof address, in one window or several that are merged, with a lock.
+/// Take a profile of a Go service that runs, from its pprof address, in one window or several that are merged, with a lock; or what
+/// Pyroscope or Parca have of it.
 ///
 /// The service is not loaded by Hone: what it does meanwhile is what is in the profile. Nothing is written of an idle one.
 #[derive(Debug, Args)]
 struct TakeArguments {
-    /// The address of the service's net/http/pprof, such as http://127.0.0.1:6060.
+    /// The address of the service's net/http/pprof, such as http://127.0.0.1:6060, or of the server of --pyroscope or --parca.
     url: String,
+    /// Take what Pyroscope has of these labels, merged by it, such as {service_name="checkout"}.
+    #[arg(long, value_name = "LABELS", conflicts_with_all = ["seconds", "windows", "allocations", "parca"])]
+    pyroscope: Option<String>,
+    /// Take what Parca has of these labels, merged by it, such as {job="checkout"}.
+    #[arg(long, value_name = "LABELS", conflicts_with_all = ["seconds", "windows", "allocations"])]
+    parca: Option<String>,
+    /// How far back, for --pyroscope and --parca.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = seconds)]
+    since: f64,
+    /// Which kind of profile, as the server names it (NAME:TYPE:UNIT:TYPE:UNIT), for --pyroscope and --parca.
+    #[arg(long, value_name = "KIND", default_value = continuous::CPU)]
+    kind: String,
+    /// The tenant of a Pyroscope that has several.
+    #[arg(long, value_name = "NAME", requires = "pyroscope")]
+    tenant: Option<String>,
+    /// A file with a token that is shown as `Authorization: Bearer` to Pyroscope or Parca. A name and a password may stand in the address.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// The new profile; its lock is written beside it.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -162,6 +185,9 @@ struct TakeArguments {
     #[arg(long, conflicts_with_all = ["seconds", "windows"])]
     allocations: bool,
 }
+
+/// Ninety days: longer ago than any of these servers keeps profiles unless told to.
+const MOST_SINCE_S: f64 = 90.0 * 86_400.0;
 
 /// `10%` as 0.1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -262,7 +288,56 @@ fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result
     Ok(if judged.within_budget { Ending::Done } else { Ending::Worse })
 }
 
+/// What a continuous profiler has; `None` where the service itself is asked.
+fn asked_of_a_profiler(
+    arguments: &TakeArguments,
+    keeper: &Keeper<'_>,
+    scratch: &Path,
+    desk: &Desk,
+) -> Result<Option<MergedProfile>> {
+    type Ask = fn(&Question<'_>) -> Result<continuous::Merged>;
+    let (selector, ask): (&str, Ask) = match (&arguments.pyroscope, &arguments.parca) {
+        (Some(selector), _) => (selector, continuous::from_pyroscope),
+        (None, Some(selector)) => (selector, continuous::from_parca),
+        (None, None) => return Ok(None),
+    };
+    if !(1.0..=MOST_SINCE_S).contains(&arguments.since) {
+        bail!(Usage("--since must lie between 1s and 2160h".to_owned()));
+    }
+    let is_token = |path: &PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
+    };
+    let token = arguments.token_file.as_ref().map(is_token).transpose()?;
+    desk.progress.doing("ask");
+    let taken = ask(&Question {
+        server: &arguments.url,
+        selector,
+        kind: &arguments.kind,
+        since_s: arguments.since,
+        tenant: arguments.tenant.as_deref(),
+        token: token.as_deref(),
+    })?;
+    let file = scratch.join("taken.pprof");
+    std::fs::write(&file, &taken.bytes).with_context(|| format!("{} can't be written", file.display()))?;
+    let training = LockedTraining { load: Some(taken.load.clone()), ..LockedTraining::default() };
+    let builds = keeper.build_ids(&file)?;
+    let program = |build_id: String| LockedProgram { build_id: Some(build_id), ..LockedProgram::default() };
+    keeper.lock(&file, builds.into_iter().map(program).collect(), vec![training])?;
+    desk.progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
+    let mut merged = keeper.merge(&[file], &Weights::Same, &arguments.output, false)?;
+    if let (bare @ 1.., all) = taken.without_start {
+        merged.notes.push(format!(
+            "{bare} of {all} functions have no line on which they start: Go's compiler takes nothing of them"
+        ));
+    }
+    Ok(Some(merged))
+}
+
 fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, desk: &Desk) -> Result<Ending> {
+    if let Some(merged) = asked_of_a_profiler(arguments, keeper, scratch, desk)? {
+        desk.show_found("profile-merge", &merged, show::profile::merged)?;
+        return Ok(Ending::Done);
+    }
     let wanted = match arguments.allocations {
         true => Wanted::Allocations { seconds: None },
         false => Wanted::Cpu { seconds: arguments.seconds },

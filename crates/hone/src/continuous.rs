@@ -55,10 +55,8 @@ pub(crate) struct Merged {
 
 pub(crate) fn from_pyroscope(question: &Question<'_>) -> Result<Merged> {
     let (begin, end) = question.stretch();
-    let url = format!(
-        "{}/querier.v1.QuerierService/SelectMergeProfile",
-        question.server.trim_end_matches('/')
-    );
+    let url =
+        format!("{}/querier.v1.QuerierService/SelectMergeProfile", question.server.trim_end_matches('/'));
     let mut headers = vec![("Connect-Protocol-Version", "1")];
     headers.extend(question.tenant.map(|tenant| ("X-Scope-OrgID", tenant)));
     let body = pyroscope_request(question, begin, end);
@@ -119,12 +117,14 @@ impl Question<'_> {
             bail!(nothing());
         }
         let read = Profile::parse(&bytes).map_err(anyhow::Error::msg);
-        let profile = read.with_context(|| format!("what {from} sent is no profile of pprof\n  next: {NEXT}"))?;
+        let profile =
+            read.with_context(|| format!("what {from} sent is no profile of pprof\n  next: {NEXT}"))?;
         let total = profile.total(0);
         if profile.samples.is_empty() || total <= 0 {
             bail!(nothing());
         }
-        let load = format!("{} of {} in the last {:.0} s, merged by {who}", self.kind, self.selector, self.since_s);
+        let load =
+            format!("{} of {} in the last {:.0} s, merged by {who}", self.kind, self.selector, self.since_s);
         // Pyroscope sends it as it is; a file of pprof is compressed.
         let bytes = if bytes.starts_with(&[0x1f, 0x8b]) { bytes } else { profile.to_bytes() };
         let without_start = without_start(&profile);

@@ -167,7 +167,7 @@ struct TakeArguments {
     #[arg(long, value_name = "KIND", default_value = continuous::CPU)]
     kind: String,
     /// The tenant of a Pyroscope that has several.
-    #[arg(long, value_name = "NAME", requires = "pyroscope")]
+    #[arg(long, value_name = "NAME", requires = "pyroscope", conflicts_with = "parca")]
     tenant: Option<String>,
     /// A file with a token that is shown as `Authorization: Bearer` to Pyroscope or Parca. A name and a password may stand in the address.
     #[arg(long, value_name = "FILE")]
@@ -325,6 +325,8 @@ fn asked_of_a_profiler(
     keeper.lock(&file, builds.into_iter().map(program).collect(), vec![training])?;
     desk.progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
     let mut merged = keeper.merge(&[file], &Weights::Same, &arguments.output, false)?;
+    // The file is gone soon.
+    merged.inputs[0].file = PathBuf::from(selector);
     if let (bare @ 1.., all) = taken.without_start {
         merged.notes.push(format!(
             "{bare} of {all} functions have no line on which they start: Go's compiler takes nothing of them"

@@ -64,7 +64,7 @@ fn lock_lines(lock: &Lock) -> String {
 }
 
 fn program_words(program: &LockedProgram) -> String {
-    let mut words = vec![plain(&program.name)];
+    let mut words = vec![if program.name.is_empty() { "a program".to_owned() } else { plain(&program.name) }];
     words.extend(program.build_id.as_ref().map(|id| format!("build-id {}", plain(id))));
     words.extend(program.commit.as_ref().map(|commit| {
         let changed = if commit.changed { ", with changes that were not committed" } else { "" };

@@ -14,6 +14,7 @@ mod canonical;
 mod chain;
 mod lines;
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -90,6 +91,16 @@ pub enum LedgerError {
         /// The file.
         path: PathBuf,
     },
+    /// A ledger that is to be taken in is not as it was written.
+    #[error("{name} is not as it was written: line {line}, {what}")]
+    Faulty {
+        /// Which one.
+        name: String,
+        /// Its first line that is wrong, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// An entry holds a number that is not finite, which is a defect in the arithmetic that made it.
     #[error("the entry can't be written so that it can be read again: {why}")]
     Entry {
@@ -158,6 +169,19 @@ impl Ledger {
         self.check_file(File::open(&self.path).map_err(self.io("open"))?)
     }
 
+    /// The file as it is, without half an entry of a writer that is at it.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn bytes(&self) -> Result<Vec<u8>, LedgerError> {
+        if !self.exists()? {
+            return Ok(Vec::new());
+        }
+        let mut file = File::open(&self.path).map_err(self.io("open"))?;
+        file.lock_shared().map_err(self.io("lock"))?;
+        self.bytes_of(&mut file)
+    }
+
     /// The same of the ledger's file when the caller has opened it, by rules of its own.
     ///
     /// # Errors
@@ -182,6 +206,71 @@ impl Ledger {
             }
         }
         Err(LedgerError::Replaced { path: self.path.clone() })
+    }
+
+    /// Adds the lines of another ledger that this one has not, as they are, in their order and in one piece, and waits until the disk has
+    /// them. Answers how many. What killed writers left in the other one is not taken. `name` is for the errors.
+    ///
+    /// The other ledger's lines follow each other and lines that both have, so the result is a ledger in which nothing is missing.
+    ///
+    /// # Errors
+    /// When a line of either is not as it was written, and as for [`Ledger::append`].
+    pub fn take_in(&self, other: &[u8], name: &str) -> Result<usize, LedgerError> {
+        let theirs = chain::check(lines::read(other));
+        if let Some(fault) = theirs.faults.first() {
+            let (line, what) = (fault.line, fault.meaning.words());
+            return Err(LedgerError::Faulty { name: name.to_owned(), line, what });
+        }
+        for _ in 0..ATTEMPTS {
+            if let Some(taken) = self.take_in_once(other, &theirs)? {
+                return Ok(taken);
+            }
+        }
+        Err(LedgerError::Replaced { path: self.path.clone() })
+    }
+
+    /// `None` when the file was replaced meanwhile.
+    fn take_in_once(&self, other: &[u8], theirs: &Checked) -> Result<Option<usize>, LedgerError> {
+        let is_new = !self.exists()?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&self.path)
+            .map_err(self.io("open for writing"))?;
+        file.lock().map_err(self.io("lock"))?;
+        if !self.is_still(&file)? {
+            return Ok(None);
+        }
+        let before = self.bytes_of(&mut file)?;
+        let own = chain::check(lines::read(&before));
+        self.refuse(&own)?;
+        if let Some(fault) = own.faults.first() {
+            let (name, what) = (self.path.display().to_string(), fault.meaning.words());
+            return Err(LedgerError::Faulty { name, line: fault.line, what });
+        }
+        let there: HashSet<&str> = own.lines.iter().map(|line| line.hash.as_str()).collect();
+        let texts: Vec<&[u8]> = other.split(|byte| *byte == b'\n').collect();
+        let new: Vec<&Line> =
+            theirs.lines.iter().filter(|line| !there.contains(line.hash.as_str())).collect();
+        let mut addition = if lines::ends_torn(&before) { b"\n".to_vec() } else { Vec::new() };
+        for line in &new {
+            addition.extend_from_slice(texts[line.number - 1]);
+            addition.push(b'\n');
+        }
+        if !new.is_empty()
+            && let Err(source) = write_whole(&mut file, &addition)
+        {
+            let _ = file.set_len(before.len() as u64);
+            if is_new && before.is_empty() {
+                let _ = std::fs::remove_file(&self.path);
+            }
+            return Err(self.io("append to")(source));
+        }
+        if is_new {
+            self.keep_name()?;
+        }
+        Ok(self.is_still(&file)?.then_some(new.len()))
     }
 
     /// `None` when the file was replaced meanwhile, and the entry is not in the one that is there now.

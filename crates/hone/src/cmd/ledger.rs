@@ -1,4 +1,4 @@
-//! `hone ledger show`, `verify`, `export`: what was tried and decided, and whether that is what was written.
+//! `hone ledger show`, `verify`, `export` (`push` and `pull` are in `ledgers`): what was tried and decided, and whether that is what was written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use hone_ledger::{Checked, Fault, Head, Ledger, Line, Repeated};
 use hone_record::{LedgerEntry, Verdict};
 use serde::Serialize;
 
-use super::{Desk, default_runs, print};
+use super::{Desk, default_runs, ledgers, print};
 use crate::ledger::{NAME, Runs, hash_of};
 use crate::reader::Caller;
 use crate::{Ending, Usage, show};
@@ -26,6 +26,8 @@ use crate::{Ending, Usage, show};
 ///   hone ledger show --kind compare --verdict better
 ///   hone ledger verify --records
 ///   hone ledger export --csv > ledger.csv
+///   hone ledger push --to s3://bucket/ledgers
+///   hone ledger pull s3://bucket/ledgers --output all.jsonl
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -38,6 +40,8 @@ enum Verb {
     Show(Selection),
     Verify(Verify),
     Export(Export),
+    Push(ledgers::PushArguments),
+    Pull(ledgers::PullArguments),
 }
 
 /// Show the entries, oldest first.
@@ -123,6 +127,8 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         }
         Verb::Verify(arguments) => verify(arguments, desk),
         Verb::Export(arguments) => export(arguments, desk),
+        Verb::Push(arguments) => ledgers::push(arguments, desk),
+        Verb::Pull(arguments) => ledgers::pull(arguments, desk),
     }
 }
 

@@ -26,6 +26,7 @@ mod heatmap;
 pub(crate) mod host;
 pub(crate) mod init;
 pub(crate) mod ledger;
+pub(crate) mod ledgers;
 mod load;
 mod man;
 mod merge;

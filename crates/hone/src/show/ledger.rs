@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use hone_record::{Foretold, LedgerEntry};
 
 use super::profile::plain;
+use super::table::table;
 use super::{count, number, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};
+use crate::cmd::ledgers::{PulledLedgers, PushedLedger};
 
 /// Digits of a hash that are shown where all of it would be in the way.
 const SHORT: usize = 12;
@@ -231,6 +233,29 @@ pub(crate) fn markdown(book: &Book) -> String {
 pub(crate) fn in_a_cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "\\`")
+}
+
+/// A ledger that was pushed.
+pub(crate) fn pushed(found: &PushedLedger, place: &str) -> String {
+    let place = plain(place);
+    format!(
+        "{}: {} entries, {} of them new in {place}, as {}\n",
+        plain(&found.path),
+        found.entries,
+        found.new_entries,
+        found.host
+    )
+}
+
+/// Ledgers that became one.
+pub(crate) fn pulled(found: &PulledLedgers) -> String {
+    let head = ["host", "entries", "new here"].map(str::to_owned).to_vec();
+    let rows = found
+        .hosts
+        .iter()
+        .map(|(host, entries, new)| vec![plain(host), entries.to_string(), new.to_string()]);
+    let table = table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());
+    format!("{table}{}: {} entries\n", plain(&found.path), found.entries)
 }
 
 #[cfg(test)]

@@ -1,0 +1,154 @@
+//! `hone ledger push` and `pull`: the ledgers of many hosts meet in a place, and become one.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use hone_ledger::{Checked, Ledger};
+use hone_store::Store;
+use serde::Serialize;
+
+use super::Desk;
+use super::ledger::found_at;
+use crate::fleet::{checked_host, own_host};
+use crate::{Ending, Usage, show};
+
+/// Of a host's ledger in its place.
+const ENDING: &str = ".jsonl";
+
+/// Keep a ledger where those of all hosts meet: a folder or an object store, one object for each host.
+///
+/// A ledger only grows, there as here: one that lacks a line which is there already is refused, and so is one that is not as it was
+/// written. Who gets in is said by the environment, as for `hone load --store`.
+#[derive(Debug, Args)]
+pub(super) struct PushArguments {
+    /// The ledger, or a folder that has one; runs/ledger.jsonl unless named.
+    path: Option<PathBuf>,
+    /// The place: a folder, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH.
+    #[arg(long, value_name = "PLACE")]
+    to: String,
+    /// The host that it is of; this machine's name unless told otherwise.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
+
+/// Make one ledger of those of all hosts.
+///
+/// Lines that are there already stay as they are; the others come behind them, each once. A copy that is not as it was written ends it,
+/// by its host, and nothing of it gets in.
+#[derive(Debug, Args)]
+pub(super) struct PullArguments {
+    /// The place.
+    place: String,
+    /// The one ledger; it is made, or grows.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// What came of a push.
+#[derive(Debug, Serialize)]
+pub(crate) struct PushedLedger {
+    pub(crate) path: String,
+    pub(crate) host: String,
+    pub(crate) entries: usize,
+    /// Of them, those that were not there.
+    pub(crate) new_entries: usize,
+}
+
+/// What came of a pull.
+#[derive(Debug, Serialize)]
+pub(crate) struct PulledLedgers {
+    pub(crate) path: String,
+    /// Each host with its entries, and those of them that were new here.
+    pub(crate) hosts: Vec<(String, usize, usize)>,
+    pub(crate) entries: usize,
+}
+
+/// What bytes hold, as a ledger of their own.
+fn read(bytes: &[u8], name: &str) -> Result<Checked> {
+    let mut file = tempfile::NamedTempFile::new().context("no temporary file can be made: look at TMPDIR")?;
+    file.write_all(bytes).with_context(|| format!("{name} can't be held in a temporary file"))?;
+    let checked = Ledger::at(file.path()).check()?;
+    if let Some(fault) = checked.faults.first() {
+        bail!(
+            "{name} is not as it was written: line {}, {}\n  next: look at it with hone ledger verify",
+            fault.line,
+            fault.meaning.words()
+        );
+    }
+    Ok(checked)
+}
+
+pub(super) fn push(arguments: &PushArguments, desk: &Desk) -> Result<Ending> {
+    let host = match &arguments.host {
+        Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()))?,
+        None => own_host()?,
+    };
+    desk.progress.doing("push");
+    let path = found_at(arguments.path.as_deref())?;
+    // Held while it is read: no entry is half there.
+    let bytes = Ledger::at(&path).bytes()?;
+    let own = read(&bytes, &path.display().to_string())?;
+    let store = Store::open(&arguments.to)?;
+    let name = format!("{host}{ENDING}");
+    let there = match store.get(&name)? {
+        Some(there) => read(&there, &format!("{name} in {}", store.address()))?,
+        None => Checked::default(),
+    };
+    let hashes: HashSet<&str> = own.lines.iter().map(|line| line.hash.as_str()).collect();
+    let lost = there.lines.iter().filter(|line| !hashes.contains(line.hash.as_str())).count();
+    if lost > 0 {
+        bail!(
+            "{name} in {} has {lost} entries that {} has not: it is another ledger, or was cut\n  next: say another name by --host, or take them in \
+             first (hone ledger pull {} --output {})",
+            store.address(),
+            path.display(),
+            store.address(),
+            path.display()
+        );
+    }
+    let new_entries = own.lines.len() - there.lines.len();
+    if new_entries > 0 {
+        store.put(&name, bytes)?;
+    }
+    let pushed =
+        PushedLedger { path: path.display().to_string(), host, entries: own.lines.len(), new_entries };
+    desk.show_found("ledger-push", &pushed, |pushed| show::ledger::pushed(pushed, &arguments.to))?;
+    Ok(Ending::Done)
+}
+
+pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
+    let store = Store::open(&arguments.place)?;
+    let names: Vec<String> = store.names()?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
+    if names.is_empty() {
+        bail!(
+            "{} has no ledger\n  next: hone ledger push --to {} on each host",
+            store.address(),
+            store.address()
+        );
+    }
+    if let Some(folder) = arguments.output.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    }
+    let ledger = Ledger::at(&arguments.output);
+    let mut copies = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        desk.progress.doing(&format!("take {} of {}", at + 1, names.len()));
+        let told = format!("{name} in {}", store.address());
+        let bytes = store.get(name)?.with_context(|| format!("{told} is gone"))?;
+        // All are looked at before anything is written.
+        let entries = read(&bytes, &told)?.lines.len();
+        copies.push((name.trim_end_matches(ENDING).to_owned(), bytes, entries, told));
+    }
+    let mut hosts = Vec::new();
+    for (host, bytes, entries, told) in copies {
+        hosts.push((host, entries, ledger.take_in(&bytes, &told)?));
+    }
+    let entries = ledger.read()?.lines.len();
+    let pulled = PulledLedgers { path: arguments.output.display().to_string(), hosts, entries };
+    desk.show_found("ledger-pull", &pulled, show::ledger::pulled)?;
+    Ok(Ending::Done)
+}

@@ -129,7 +129,8 @@ prepare() {
   command -v java >/dev/null || die "Kafka needs a JDK, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
 }
 
-cluster_id() { head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d =; }
+# Without the two characters that its alphabet has beside letters and digits: one that begins with a dash is an option to the tool.
+cluster_id() { head -c 16 /dev/urandom | base64 | tr '+/' 'pq' | tr -d =; }
 
 # node CLUSTER_ID ID DIR PORT CONTROLLER_PORT VOTERS REPLICAS [KEY=VALUE]: starts one and sets `pid`.
 node() {
@@ -172,7 +173,9 @@ until_ended() {
 run() {
   local port=${PORT:-} controller_port=${CONTROLLER_PORT:-} pid
   prepare
-  if [ -z "$port" ] || [ -z "$controller_port" ]; then read -r port controller_port < <(free_ports 2); fi
+  local free
+  read -r -a free < <(free_ports 2)
+  port=${port:-${free[0]}} controller_port=${controller_port:-${free[1]}}
   node "$(cluster_id)" 1 "$1" "$port" "$controller_port" "1@127.0.0.1:$controller_port" 1 "${@:2}"
   # shellcheck disable=SC2064  # the pid as it is now
   trap "kill $pid 2>/dev/null || true" TERM INT

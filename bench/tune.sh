@@ -36,6 +36,7 @@ start_kafka() {
   die "Kafka did not serve within $waited s"
 }
 
+mkdir -p "$out"
 run=$(find "$out" -maxdepth 1 -type d -name "tune-$story-[0-9]*" 2>/dev/null | sort | tail -n 1)
 if [ -z "$run" ] || [ ! -f "$run/tuning.json" ]; then
   if [ "$story" = kafka ]; then bench/kafka.sh fetch && start_kafka; fi

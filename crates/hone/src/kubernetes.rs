@@ -1,4 +1,5 @@
-//! A sharded load as Kubernetes objects: an Indexed Job whose pods are the shards, and a Job that merges their records. Pure.
+//! What Hone runs in Kubernetes, as its objects: a sharded load (an Indexed Job whose pods are the shards, and a Job that merges their records),
+//! and a sampler of profiles on every node (a DaemonSet). Pure.
 
 use std::fmt::Write as _;
 
@@ -154,6 +155,114 @@ spec:
 "
         );
         text
+    }
+}
+
+/// What the manifest of a sampler needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sampler {
+    /// Name of the DaemonSet.
+    pub(crate) name: String,
+    /// Image that has `hone` as its entrypoint.
+    pub(crate) image: String,
+    /// Where the service on the same node serves its profiles.
+    pub(crate) url: String,
+    /// What stands for the node's address in it; without one it is an address of the node's loopback.
+    pub(crate) node_ip: Option<&'static str>,
+    /// Where profiles are pushed.
+    pub(crate) store: String,
+    /// Length of a window.
+    pub(crate) seconds: u32,
+    /// One window in so many seconds.
+    pub(crate) every_s: u64,
+    /// The build, where the profile does not say it.
+    pub(crate) build_id: Option<String>,
+}
+
+impl Sampler {
+    /// The YAML text.
+    pub(crate) fn text(&self) -> String {
+        let url = match self.node_ip {
+            Some(word) => escaped(&self.url).replacen(word, "$(NODE_IP)", 1),
+            None => escaped(&self.url),
+        };
+        let mut arguments = ["profile", "sample"].map(str::to_owned).to_vec();
+        arguments.push(url);
+        arguments.extend(["--to".to_owned(), escaped(&self.store)]);
+        arguments.extend(["--host".to_owned(), "$(NODE_NAME)".to_owned()]);
+        arguments.extend(["--seconds".to_owned(), self.seconds.to_string()]);
+        arguments.extend(["--every".to_owned(), format!("{}s", self.every_s)]);
+        arguments.extend(self.build_id.iter().flat_map(|id| ["--build-id".to_owned(), escaped(id)]));
+        let arguments: String =
+            arguments.iter().map(|argument| format!("            - {}\n", quoted(argument))).collect();
+        // The node's loopback is that of a pod in the node's network.
+        let network = match self.node_ip {
+            Some(_) => "",
+            None => "      hostNetwork: true\n      dnsPolicy: ClusterFirstWithHostNet\n",
+        };
+        format!(
+            "# A sampler of profiles on every node. Written by `hone profile sample --emit kubernetes`.
+# Credentials for the store come from a Secret named hone-store, whose keys are environment variables
+# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed where the pods' own identity will do.
+# They need the right to list and to write, and none to read.
+apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  name: {name}
+  labels:
+    app.kubernetes.io/name: hone
+    app.kubernetes.io/component: sample
+spec:
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: hone
+      app.kubernetes.io/component: sample
+      app.kubernetes.io/instance: {name}
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: hone
+        app.kubernetes.io/component: sample
+        app.kubernetes.io/instance: {name}
+    spec:
+{network}      containers:
+        - name: sample
+          image: {image}
+          args:
+{arguments}          env:
+            - name: NODE_NAME
+              valueFrom:
+                fieldRef:
+                  fieldPath: spec.nodeName
+            - name: NODE_IP
+              valueFrom:
+                fieldRef:
+                  fieldPath: status.hostIP
+            - name: TMPDIR
+              value: /scratch
+          envFrom:
+            - secretRef:
+                name: hone-store
+                optional: true
+          volumeMounts:
+            - name: scratch
+              mountPath: /scratch
+          resources:
+            requests: {{cpu: \"10m\", memory: 64Mi}}
+            limits: {{cpu: \"500m\", memory: 512Mi}}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            runAsNonRoot: true
+            runAsUser: 10001
+            capabilities: {{drop: [ALL]}}
+      volumes:
+        - name: scratch
+          emptyDir: {{sizeLimit: 1Gi}}
+",
+            name = self.name,
+            image = quoted(&self.image),
+        )
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) struct PullArguments {
 pub(super) struct OptionalBuild {
     /// The build, by its build-id; of one that is in the place its beginning will do.
     #[arg(long, value_name = "ID", conflicts_with = "program")]
-    build_id: Option<String>,
+    pub(super) build_id: Option<String>,
     /// The build, by its program.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -111,7 +111,7 @@ fn kind(text: &str) -> Result<Kind, String> {
 }
 
 impl OptionalBuild {
-    fn said(&self) -> Result<Option<String>> {
+    pub(super) fn said(&self) -> Result<Option<String>> {
         match (&self.build_id, &self.program) {
             (Some(id), _) => Ok(Some(id.clone())),
             (None, Some(program)) => of_program(program).map(Some),
@@ -131,7 +131,7 @@ fn of_program(program: &Path) -> Result<String> {
 }
 
 /// The build that a profile itself names; one that is said must not be another.
-fn build_of(keeper: &Keeper<'_>, profile: &Path, said: Option<&str>) -> Result<String> {
+pub(super) fn build_of(keeper: &Keeper<'_>, profile: &Path, said: Option<&str>) -> Result<String> {
     let named = keeper.build_ids(profile)?;
     let is_named = |id: &str| named.iter().any(|named| named.eq_ignore_ascii_case(id));
     match (said, named.as_slice()) {

@@ -35,6 +35,7 @@ pub(crate) mod profile;
 mod rates;
 mod reference;
 pub(crate) mod report;
+mod sample;
 mod saved;
 mod security;
 mod serve;

@@ -11,7 +11,7 @@ use hone_binary::lock::{LockedProgram, LockedTraining};
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
-use super::{Desk, fleet};
+use super::{Desk, fleet, sample};
 use crate::continuous::{self, Question};
 use crate::notation::seconds;
 use crate::optimize::go;
@@ -50,6 +50,7 @@ enum What {
     Push(fleet::PushArguments),
     List(fleet::ListArguments),
     Pull(fleet::PullArguments),
+    Sample(sample::Arguments),
 }
 
 /// What is in a profile: kind, level, counts, the hottest functions, and the lock beside it; of Go flat and cumulative, and what
@@ -255,6 +256,7 @@ fn carry_out(what: What, scratch: &Path, desk: &Desk) -> Result<Ending> {
         What::Push(arguments) => fleet::push(&arguments, &keeper, desk),
         What::List(arguments) => fleet::list(&arguments, desk),
         What::Pull(arguments) => fleet::pull(&arguments, &keeper, desk),
+        What::Sample(arguments) => sample::run(&arguments, &keeper, scratch, desk),
         What::Take(arguments) => take(&arguments, &keeper, scratch, desk),
         What::Place(arguments) => place(&arguments, &runner, scratch, desk),
         What::Merge(arguments) => {

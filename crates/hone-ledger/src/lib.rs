@@ -115,6 +115,15 @@ pub struct Ledger {
     path: PathBuf,
 }
 
+/// A ledger's file while nobody else writes it.
+struct Held {
+    file: File,
+    /// What is in it.
+    before: Vec<u8>,
+    /// Whether it was not there.
+    is_new: bool,
+}
+
 /// What came of an entry that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
@@ -231,19 +240,8 @@ impl Ledger {
 
     /// `None` when the file was replaced meanwhile.
     fn take_in_once(&self, other: &[u8], theirs: &Checked) -> Result<Option<usize>, LedgerError> {
-        let is_new = !self.exists()?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&self.path)
-            .map_err(self.io("open for writing"))?;
-        file.lock().map_err(self.io("lock"))?;
-        if !self.is_still(&file)? {
-            return Ok(None);
-        }
-        let before = self.bytes_of(&mut file)?;
-        let own = chain::check(lines::read(&before));
+        let Some(mut held) = self.held()? else { return Ok(None) };
+        let own = chain::check(lines::read(&held.before));
         self.refuse(&own)?;
         if let Some(fault) = own.faults.first() {
             let (name, what) = (self.path.display().to_string(), fault.meaning.words());
@@ -253,28 +251,34 @@ impl Ledger {
         let texts: Vec<&[u8]> = other.split(|byte| *byte == b'\n').collect();
         let new: Vec<&Line> =
             theirs.lines.iter().filter(|line| !there.contains(line.hash.as_str())).collect();
-        let mut addition = if lines::ends_torn(&before) { b"\n".to_vec() } else { Vec::new() };
+        let mut addition = if lines::ends_torn(&held.before) { b"\n".to_vec() } else { Vec::new() };
         for line in &new {
             addition.extend_from_slice(texts[line.number - 1]);
             addition.push(b'\n');
         }
-        if !new.is_empty()
-            && let Err(source) = write_whole(&mut file, &addition)
-        {
-            let _ = file.set_len(before.len() as u64);
-            if is_new && before.is_empty() {
-                let _ = std::fs::remove_file(&self.path);
-            }
-            return Err(self.io("append to")(source));
-        }
-        if is_new {
-            self.keep_name()?;
-        }
-        Ok(self.is_still(&file)?.then_some(new.len()))
+        self.add(&mut held, if new.is_empty() { &[] } else { &addition })?;
+        Ok(self.is_still(&held.file)?.then_some(new.len()))
     }
 
     /// `None` when the file was replaced meanwhile, and the entry is not in the one that is there now.
     fn append_once(&self, entry: &LedgerEntry) -> Result<Option<Appended>, LedgerError> {
+        let Some(mut held) = self.held()? else { return Ok(None) };
+        let checked = chain::check(lines::read(&held.before));
+        self.refuse(&checked)?;
+        let parents: Vec<String> = checked.heads.iter().map(|head| head.hash.clone()).collect();
+        let (line, hash) = lines::write(entry, &parents).map_err(|why| LedgerError::Entry { why })?;
+        let addition = if lines::ends_torn(&held.before) { format!("\n{line}") } else { line };
+        self.add(&mut held, addition.as_bytes())?;
+        if !self.is_still(&held.file)? && !self.check()?.lines.iter().any(|line| line.hash == hash) {
+            return Ok(None);
+        }
+        let behind =
+            checked.torn.into_iter().next_back().filter(|torn| lines::ends_at(&held.before, torn.line));
+        Ok(Some(Appended { hash, behind, fault: checked.faults.into_iter().next() }))
+    }
+
+    /// The file, which is made, with what is in it; `None` when its name went to another file while it waited for the lock.
+    fn held(&self) -> Result<Option<Held>, LedgerError> {
         let is_new = !self.exists()?;
         let mut file = OpenOptions::new()
             .read(true)
@@ -283,33 +287,26 @@ impl Ledger {
             .open(&self.path)
             .map_err(self.io("open for writing"))?;
         file.lock().map_err(self.io("lock"))?;
-        // While it waited for the lock, the name may have gone to another file.
         if !self.is_still(&file)? {
             return Ok(None);
         }
         let before = self.bytes_of(&mut file)?;
-        let checked = chain::check(lines::read(&before));
-        self.refuse(&checked)?;
-        let parents: Vec<String> = checked.heads.iter().map(|head| head.hash.clone()).collect();
-        let (line, hash) = lines::write(entry, &parents).map_err(|why| LedgerError::Entry { why })?;
-        let addition = if lines::ends_torn(&before) { format!("\n{line}") } else { line };
-        if let Err(source) = write_whole(&mut file, addition.as_bytes()) {
+        Ok(Some(Held { file, before, is_new }))
+    }
+
+    /// Writes behind what is there, and waits until the disk has it; all of it or nothing.
+    fn add(&self, held: &mut Held, addition: &[u8]) -> Result<(), LedgerError> {
+        let written = if addition.is_empty() { Ok(()) } else { write_whole(&mut held.file, addition) };
+        if let Err(source) = written {
             // The lock is still held, so nobody else has written behind these bytes. Should this fail as well, the
             // rest is a torn line, which every reader knows.
-            let _ = file.set_len(before.len() as u64);
-            if is_new && before.is_empty() {
+            let _ = held.file.set_len(held.before.len() as u64);
+            if held.is_new && held.before.is_empty() {
                 let _ = std::fs::remove_file(&self.path);
             }
             return Err(self.io("append to")(source));
         }
-        if is_new {
-            self.keep_name()?;
-        }
-        if !self.is_still(&file)? && !self.check()?.lines.iter().any(|line| line.hash == hash) {
-            return Ok(None);
-        }
-        let behind = checked.torn.into_iter().next_back().filter(|torn| lines::ends_at(&before, torn.line));
-        Ok(Some(Appended { hash, behind, fault: checked.faults.into_iter().next() }))
+        if held.is_new { self.keep_name() } else { Ok(()) }
     }
 
     /// What is no ledger is left alone.

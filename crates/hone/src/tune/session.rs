@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use hone_compare::Plan;
+use hone_compare::{FEWEST_PAIRS, Plan};
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
-    BatchState, Comparison, Decision, Durability, LedgerEntry, Mode, PairOutcome, ProofStep, Together,
-    Tuning, TuningStep, Window, Workload,
+    BatchState, Comparison, Decision, Durability, LedgerEntry, Mode, PairKind, PairOutcome, ProofStep,
+    Together, Tuning, TuningStep, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
@@ -160,7 +160,8 @@ impl Asked {
             control_pairs: self.control_pairs,
         };
         format!(
-            "A change is kept when {} What is not shown to help is put back. {} In the end, where two or more were accepted, all of them are \
+            "A change is kept when {} What is not shown to help is put back. A comparison of which neighbours have disturbed so many pairs that \
+             fewer than {FEWEST_PAIRS} of a kind are left is measured once more, if the budget reaches. {} In the end, where two or more were accepted, all of them are \
              held against all but each: what makes the others worse, breaks a guard rail that holds without it, or does not stand the load \
              with them is put back, the worst one first, and the others are held against each other again. What is left is held against \
              the first state by the same rule as a change; where that is not shown to help, the one that is worth least is put back, and \
@@ -394,8 +395,7 @@ impl Session<'_> {
             let why = "nothing would differ: it is so already, or it is what is done without it".to_owned();
             return Ok(ProofStep { why, ..found });
         }
-        let contest = Contest { prefix: trial.prefix.clone(), ..self.contest(trial.names, trial.sides)? };
-        let comparison = match compare(&contest, self.progress) {
+        let comparison = match self.compared(trial) {
             Ok(comparison) => comparison,
             Err(error) => {
                 let (decision, why) = answered(error, trial.question)?;
@@ -413,6 +413,22 @@ impl Session<'_> {
         let (decision, why) = decide(&comparison, &rails);
         let [before, after] = summed;
         Ok(ProofStep { decision, why, guards: rails, comparison: Some(comparison), before, after, ..found })
+    }
+
+    /// What a trial found; where neighbours have left too little of it, what it found the second time.
+    fn compared(&self, trial: &Trial<'_>) -> Result<Comparison> {
+        let contest = |prefix: String| -> Result<Contest<'_>> {
+            Ok(Contest { prefix, ..self.contest(trial.names, trial.sides)? })
+        };
+        let first = compare(&contest(trial.prefix.clone())?, self.progress)?;
+        let again = format!("{}again/", trial.prefix);
+        let is_begun = self.folder.join(format!("{again}design.json")).exists();
+        let reaches = self.left_s().is_none_or(|left_s| left_s >= took_s(&first.pairs));
+        if !is_spoilt(&first.pairs) || !(is_begun || reaches) {
+            return Ok(first);
+        }
+        self.progress.line("  neighbours have left too few pairs: they are measured once more");
+        compare(&contest(again)?, self.progress)
     }
 
     fn enter_step(&self, place: &str, number: usize, step: &TuningStep) -> Result<()> {
@@ -500,6 +516,20 @@ impl Session<'_> {
             software,
         })
     }
+}
+
+/// Whether neighbours have left too few pairs for an estimate, or too few controls to hold it against, of enough that were measured. Only how many
+/// count is looked at, and nothing of what they say, so that a second measurement favours nobody.
+fn is_spoilt(pairs: &[PairOutcome]) -> bool {
+    let fewest = FEWEST_PAIRS as usize;
+    [PairKind::Test, PairKind::Control].into_iter().any(|kind| {
+        let of_kind = || pairs.iter().filter(move |pair| pair.kind == kind);
+        let counted = of_kind().filter(|pair| pair.dropped.is_none()).count();
+        // What an arm did by itself comes again, and is an answer.
+        let disturbed =
+            of_kind().filter(|pair| pair.dropped.is_some() && pair.troubles.iter().all(Vec::is_empty));
+        counted < fewest && counted + disturbed.count() >= fewest
+    })
 }
 
 /// Two states that are held against each other.
@@ -723,6 +753,49 @@ mod tests {
             assert_eq!(decision(true, question), Some(Decision::Rejected));
         }
         assert!(answered(anyhow::anyhow!("interrupted"), Question::Among).is_err());
+    }
+
+    #[test]
+    fn what_neighbours_spoil_is_measured_once_more_and_what_an_arm_did_is_not() {
+        let pair = |kind, dropped: bool, trouble: &str| PairOutcome {
+            index: 0,
+            kind,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: BTreeMap::new(),
+            values_b: BTreeMap::new(),
+            dropped: dropped.then(|| "dropped".to_owned()),
+            block: 0,
+            took_s: 1.0,
+            troubles: [Vec::new(), if trouble.is_empty() { Vec::new() } else { vec![trouble.to_owned()] }],
+        };
+        let of = |tests: [usize; 3], controls: [usize; 3]| -> Vec<PairOutcome> {
+            let all = [(PairKind::Test, tests), (PairKind::Control, controls)];
+            all.into_iter()
+                .flat_map(|(kind, [counted, disturbed, failed])| {
+                    let some =
+                        |n, dropped, trouble: &'static str| (0..n).map(move |_| pair(kind, dropped, trouble));
+                    some(counted, false, "")
+                        .chain(some(disturbed, true, ""))
+                        .chain(some(failed, true, "saturated"))
+                        .collect::<Vec<_>>()
+                })
+                .collect()
+        };
+        for (tests, controls, spoilt) in [
+            ([8, 0, 0], [5, 0, 0], false),
+            ([5, 3, 0], [5, 0, 0], false),
+            ([4, 4, 0], [5, 0, 0], true),
+            ([8, 0, 0], [3, 2, 0], true),
+            // Never asked for enough of them.
+            ([8, 0, 0], [0, 0, 0], false),
+            ([8, 0, 0], [2, 1, 0], false),
+            // The arm's own doing.
+            ([3, 0, 5], [5, 0, 0], false),
+            ([3, 1, 4], [5, 0, 0], false),
+        ] {
+            assert_eq!(is_spoilt(&of(tests, controls)), spoilt, "{tests:?} {controls:?}");
+        }
     }
 
     /// Also of a comparison that nobody has finished.

@@ -178,6 +178,11 @@ impl Ledger {
         self.check_file(File::open(&self.path).map_err(self.io("open"))?)
     }
 
+    /// The same of what a file holds.
+    pub fn check_bytes(bytes: &[u8]) -> Checked {
+        chain::check(lines::read(bytes))
+    }
+
     /// The file as it is, without half an entry of a writer that is at it.
     ///
     /// # Errors
@@ -197,7 +202,7 @@ impl Ledger {
     /// When it can't be read.
     pub fn check_file(&self, mut file: File) -> Result<Checked, LedgerError> {
         file.lock_shared().map_err(self.io("lock"))?;
-        Ok(chain::check(lines::read(&self.bytes_of(&mut file)?)))
+        Ok(Self::check_bytes(&self.bytes_of(&mut file)?))
     }
 
     /// Adds one entry behind all that nobody has followed yet, and waits until the disk has it.
@@ -225,7 +230,7 @@ impl Ledger {
     /// # Errors
     /// When a line of either is not as it was written, and as for [`Ledger::append`].
     pub fn take_in(&self, other: &[u8], name: &str) -> Result<usize, LedgerError> {
-        let theirs = chain::check(lines::read(other));
+        let theirs = Self::check_bytes(other);
         if let Some(fault) = theirs.faults.first() {
             let (line, what) = (fault.line, fault.meaning.words());
             return Err(LedgerError::Faulty { name: name.to_owned(), line, what });
@@ -241,7 +246,7 @@ impl Ledger {
     /// `None` when the file was replaced meanwhile.
     fn take_in_once(&self, other: &[u8], theirs: &Checked) -> Result<Option<usize>, LedgerError> {
         let Some(mut held) = self.held()? else { return Ok(None) };
-        let own = chain::check(lines::read(&held.before));
+        let own = Self::check_bytes(&held.before);
         self.refuse(&own)?;
         if let Some(fault) = own.faults.first() {
             let (name, what) = (self.path.display().to_string(), fault.meaning.words());
@@ -263,7 +268,7 @@ impl Ledger {
     /// `None` when the file was replaced meanwhile, and the entry is not in the one that is there now.
     fn append_once(&self, entry: &LedgerEntry) -> Result<Option<Appended>, LedgerError> {
         let Some(mut held) = self.held()? else { return Ok(None) };
-        let checked = chain::check(lines::read(&held.before));
+        let checked = Self::check_bytes(&held.before);
         self.refuse(&checked)?;
         let parents: Vec<String> = checked.heads.iter().map(|head| head.hash.clone()).collect();
         let (line, hash) = lines::write(entry, &parents).map_err(|why| LedgerError::Entry { why })?;

@@ -141,11 +141,7 @@ impl Web {
     /// # Errors
     /// A [`WebError`].
     pub fn get(&self, url: &str, query: &[(&str, &str)], given_up: GivenUp<'_>) -> Result<String, WebError> {
-        let mut url = address(url)?;
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        self.ask(&told(&url), self.client.get(url), ANSWER_LIMIT, given_up).map(text)
+        self.get_within(url, query, ANSWER_LIMIT, given_up)
     }
 
     /// The answer to a JSON text that is sent, with headers.
@@ -159,14 +155,8 @@ impl Web {
         body: &str,
         given_up: GivenUp<'_>,
     ) -> Result<String, WebError> {
-        let url = address(url)?;
-        let name = told(&url);
-        let mut request =
-            self.client.post(url).header(CONTENT_TYPE, "application/json").body(body.to_owned());
-        for (header, value) in headers {
-            request = request.header(*header, *value);
-        }
-        self.ask(&name, request, ANSWER_LIMIT, given_up).map(text)
+        let body = body.as_bytes().to_vec();
+        self.post(url, headers, "application/json", body, ANSWER_LIMIT, given_up).map(text)
     }
 
     /// The bytes that come for bytes, of a kind that is named as HTTP names them, within a limit of the caller's.
@@ -203,7 +193,9 @@ impl Web {
         given_up: GivenUp<'_>,
     ) -> Result<String, WebError> {
         let mut url = address(url)?;
-        url.query_pairs_mut().extend_pairs(query);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
         self.ask(&told(&url), self.client.get(url), limit, given_up).map(text)
     }
 

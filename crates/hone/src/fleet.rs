@@ -16,6 +16,7 @@ use hone_store::{LARGEST_OBJECT_BYTES, Store};
 use hone_tool::interrupt;
 use serde::Serialize;
 
+use crate::Usage;
 use crate::moment::now_unix_ms;
 
 /// Digits of a profile's SHA-256 in its name: two profiles in four thousand million have the same ones.
@@ -129,7 +130,7 @@ impl Kept {
 }
 
 /// A host as it can stand in an object's name.
-pub(crate) fn checked_host(host: &str) -> Result<String> {
+fn checked_host(host: &str) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     if host.is_empty() || host.len() > LONGEST_HOST || host.starts_with('.') || !host.chars().all(plain) {
         bail!("`{host}` can't be a host's name here: letters, digits, dots and dashes, and no dot in front");
@@ -137,8 +138,16 @@ pub(crate) fn checked_host(host: &str) -> Result<String> {
     Ok(host.to_owned())
 }
 
+/// The host that was named, or this machine.
+pub(crate) fn host_of(named: Option<&str>) -> Result<String> {
+    match named {
+        Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()).into()),
+        None => own_host(),
+    }
+}
+
 /// This machine's name.
-pub(crate) fn own_host() -> Result<String> {
+fn own_host() -> Result<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim().replace('_', "-");
     checked_host(&name).context("this machine's name is no name; give one by --host")

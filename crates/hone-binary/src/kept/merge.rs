@@ -155,12 +155,13 @@ impl Keeper<'_> {
     fn merge_llvm(&self, known: &[Known], weights: &[f64], output: &Path) -> Result<()> {
         let wanted = known.iter().filter_map(|known| known.opened.format).max();
         let tools = profdata::tools(self.runner)?;
+        let inputs = self.inputs_of_llvm(known, weights)?;
         let mut last = None;
         for tool in &tools {
             let call = Call::new("merge-profile", &tool.path, self.scratch)
                 .args(["merge", "-o"])
                 .arg(profdata::absolute(output))
-                .args(self.inputs_of_llvm(known, weights)?)
+                .args(inputs.iter().cloned())
                 .produces(profdata::absolute(output));
             match self.runner.run(&call) {
                 Ok(_) => {}
@@ -183,9 +184,7 @@ impl Keeper<'_> {
         }
         Err(last.unwrap_or_else(|| KeptFault::NoTool.into()))
     }
-}
 
-impl Keeper<'_> {
     /// Profiles with their weights as llvm-profdata takes them: each as an argument, or, of more than a command line may hold, in a
     /// list of lines.
     fn inputs_of_llvm(&self, known: &[Known], weights: &[f64]) -> Result<Vec<OsString>> {

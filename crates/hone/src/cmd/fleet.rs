@@ -9,7 +9,7 @@ use hone_binary::kept::{Keeper, Kind, MergedProfile, Weights};
 use hone_binary::lock::LockedProgram;
 
 use super::Desk;
-use crate::fleet::{Choice, Depot, Fetched, Kept, checked_host, own_host, shares_of_hosts};
+use crate::fleet::{Choice, Depot, Fetched, Kept, host_of, shares_of_hosts};
 use crate::{Ending, Usage, show};
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
@@ -157,10 +157,7 @@ pub(super) fn build_of(keeper: &Keeper<'_>, profile: &Path, said: Option<&str>) 
 
 pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result<Ending> {
     let said = arguments.of.said()?;
-    let host = match &arguments.host {
-        Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()))?,
-        None => own_host()?,
-    };
+    let host = host_of(arguments.host.as_deref())?;
     let depot = Depot::open(&arguments.to)?;
     let mut pushed = Vec::new();
     for (at, profile) in arguments.profiles.iter().enumerate() {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -13,8 +12,8 @@ use serde::Serialize;
 
 use super::Desk;
 use super::ledger::found_at;
-use crate::fleet::{checked_host, own_host};
-use crate::{Ending, Usage, show};
+use crate::fleet::host_of;
+use crate::{Ending, show};
 
 /// Of a host's ledger in its place.
 const ENDING: &str = ".jsonl";
@@ -69,9 +68,7 @@ pub(crate) struct PulledLedgers {
 
 /// What bytes hold, as a ledger of their own.
 fn read(bytes: &[u8], name: &str) -> Result<Checked> {
-    let mut file = tempfile::NamedTempFile::new().context("no temporary file can be made: look at TMPDIR")?;
-    file.write_all(bytes).with_context(|| format!("{name} can't be held in a temporary file"))?;
-    let checked = Ledger::at(file.path()).check()?;
+    let checked = Ledger::check_bytes(bytes);
     if let Some(fault) = checked.faults.first() {
         bail!(
             "{name} is not as it was written: line {}, {}\n  next: look at it with hone ledger verify",
@@ -83,10 +80,7 @@ fn read(bytes: &[u8], name: &str) -> Result<Checked> {
 }
 
 pub(super) fn push(arguments: &PushArguments, desk: &Desk) -> Result<Ending> {
-    let host = match &arguments.host {
-        Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()))?,
-        None => own_host()?,
-    };
+    let host = host_of(arguments.host.as_deref())?;
     desk.progress.doing("push");
     let path = found_at(arguments.path.as_deref())?;
     // Held while it is read: no entry is half there.

@@ -11,6 +11,7 @@ use hone_binary::lock::{LockedProgram, LockedTraining};
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
+use super::batch::metrics::token_of;
 use super::{Desk, fleet, sample};
 use crate::continuous::{self, Question};
 use crate::notation::seconds;
@@ -306,10 +307,7 @@ fn asked_of_a_profiler(
     if !(1.0..=MOST_SINCE_S).contains(&arguments.since) {
         bail!(Usage("--since must lie between 1s and 2160h".to_owned()));
     }
-    let is_token = |path: &PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
-    };
-    let token = arguments.token_file.as_ref().map(is_token).transpose()?;
+    let token = arguments.token_file.as_deref().map(token_of).transpose()?;
     desk.progress.doing("ask");
     let taken = ask(&Question {
         server: &arguments.url,

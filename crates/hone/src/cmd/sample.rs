@@ -14,7 +14,7 @@ use url::{Host, Url};
 
 use super::fleet::{OptionalBuild, build_of};
 use super::{Desk, print};
-use crate::fleet::{Depot, Pushed, checked_host, own_host};
+use crate::fleet::{Depot, Pushed, host_of};
 use crate::kubernetes::{self, Sampler};
 use crate::moment::now_unix_ms;
 use crate::notation::seconds;
@@ -82,10 +82,7 @@ pub(super) fn run(arguments: &Arguments, keeper: &Keeper<'_>, scratch: &Path, de
         print(&manifest(arguments, image)?)?;
         return Ok(Ending::Done);
     }
-    let host = match &arguments.host {
-        Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()))?,
-        None => own_host()?,
-    };
+    let host = host_of(arguments.host.as_deref())?;
     let depot = Depot::open(&arguments.to)?;
     let one = || sample(arguments, &depot, &host, keeper, scratch);
     if arguments.once {

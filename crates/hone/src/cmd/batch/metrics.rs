@@ -65,7 +65,7 @@ pub(super) struct Prometheus {
 }
 
 /// The token in a file.
-pub(super) fn token_of(path: &Path) -> Result<String> {
+pub(in crate::cmd) fn token_of(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
 }
 

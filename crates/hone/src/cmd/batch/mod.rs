@@ -9,7 +9,7 @@ use crate::Ending;
 mod caching;
 mod cost;
 mod dashboards;
-mod metrics;
+pub(super) mod metrics;
 pub(super) mod options;
 mod prove;
 mod settings;

@@ -4,14 +4,15 @@
 //! A profile's companions (its lock, and of BOLT its note) are written before it, so that a profile that is listed is whole. Nothing is
 //! ever replaced: the same profile of the same host is there already.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::Origin;
-use hone_binary::kept::{Keeper, Kind};
-use hone_binary::lock::{Lock, LockedProgram, LockedTraining, sha256_of};
+use hone_binary::kept::Kind;
+use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining, sha256_of};
 use hone_store::{LARGEST_OBJECT_BYTES, Store};
 use hone_tool::interrupt;
 use serde::Serialize;
@@ -248,57 +249,6 @@ impl Depot {
         Ok((build_id, chosen))
     }
 
-    /// Pushes a profile with its lock, and of BOLT its note. One without a lock gets one, with the build and the host.
-    pub(crate) fn push(
-        &self,
-        keeper: &Keeper<'_>,
-        file: &Path,
-        build_id: &str,
-        host: &str,
-    ) -> Result<Pushed> {
-        not_interrupted()?;
-        let facts = keeper.facts(file)?;
-        if facts.total_count == 0 {
-            bail!("{} has no count above 0, and is not pushed", file.display());
-        }
-        if facts.bytes > LARGEST_OBJECT_BYTES {
-            bail!("{} has {} bytes, and {LARGEST_OBJECT_BYTES} are the most", file.display(), facts.bytes);
-        }
-        let store = self.store.folder(&folder_of(build_id)?)?;
-        let kept = Kept::new(host, &facts.sha256, facts.kind);
-        let there =
-            store.names()?.iter().filter_map(|name| Kept::parse(name)).find(|one| one.is_same_profile(&kept));
-        let was_there = there.is_some();
-        let kept = there.unwrap_or(kept);
-        let (name, bytes, kind) = (kept.name(), facts.bytes, facts.kind);
-        if !was_there {
-            let lock = match Lock::read(file)? {
-                Some(lock) => lock,
-                None => {
-                    let program =
-                        LockedProgram { build_id: Some(build_id.to_owned()), ..LockedProgram::default() };
-                    let load = Some(format!("as it was on {host}"));
-                    let training = LockedTraining { load, ..LockedTraining::default() };
-                    Lock::new(facts, vec![program], vec![training])
-                }
-            };
-            let note = Origin::note(file);
-            if kind == Kind::Fdata && note.exists() {
-                store.put(&beside(&name, NOTE), read(&note)?)?;
-            }
-            store.put(&beside(&name, LOCK), lock.to_text().into_bytes())?;
-            let contents = read(file)?;
-            if hone_binary::sha256_hex(&contents) != lock.profile.sha256 {
-                bail!(
-                    "{} has changed while it was pushed\n  next: push it when nobody writes it",
-                    file.display()
-                );
-            }
-            store.put(&name, contents)?;
-        }
-        Ok(Pushed { file: file.to_path_buf(), build_id: build_id.to_owned(), name, bytes, was_there })
-    }
-
     /// Takes one profile into a folder, with its companions, each whole or not at all, and holds it against its name and its lock.
     pub(crate) fn fetch(&self, build_id: &str, kept: &Kept, to: &Path) -> Result<Fetched> {
         not_interrupted()?;
@@ -351,6 +301,93 @@ impl Depot {
         let total_count = lock.profile.total_count;
         Ok(Fetched { name, host: kept.host.clone(), file, total_count, was_there })
     }
+}
+
+/// Pushes the profiles of one host. What lies there of a build is asked once, and then known.
+#[derive(Debug)]
+pub(crate) struct Pusher<'a> {
+    depot: &'a Depot,
+    host: &'a str,
+    /// By folder: the store, and this host's profiles in it.
+    there: HashMap<String, (Store, Vec<Kept>)>,
+}
+
+impl<'a> Pusher<'a> {
+    pub(crate) fn new(depot: &'a Depot, host: &'a str) -> Self {
+        Self { depot, host, there: HashMap::new() }
+    }
+
+    /// Pushes a profile with its lock, and of BOLT its note. One without a lock gets one, with the build and the host.
+    pub(crate) fn push(&mut self, file: &Path, facts: LockedProfile, build_id: &str) -> Result<Pushed> {
+        not_interrupted()?;
+        if facts.total_count == 0 {
+            bail!("{} has no count above 0, and is not pushed", file.display());
+        }
+        if facts.bytes > LARGEST_OBJECT_BYTES {
+            bail!("{} has {} bytes, and {LARGEST_OBJECT_BYTES} are the most", file.display(), facts.bytes);
+        }
+        let (bytes, kept) = (facts.bytes, Kept::new(self.host, &facts.sha256, facts.kind));
+        let host = self.host;
+        let (store, there) = self.there(&folder_of(build_id)?)?;
+        let pushed = |name: String, was_there: bool| Pushed {
+            file: file.to_path_buf(),
+            build_id: build_id.to_owned(),
+            name,
+            bytes,
+            was_there,
+        };
+        if let Some(same) = there.iter().find(|one| one.is_same_profile(&kept)) {
+            return Ok(pushed(same.name(), true));
+        }
+        let name = kept.name();
+        put_whole(store, &name, file, facts, build_id, host)?;
+        there.push(kept);
+        Ok(pushed(name, false))
+    }
+
+    fn there(&mut self, folder: &str) -> Result<&mut (Store, Vec<Kept>)> {
+        match self.there.entry(folder.to_owned()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(empty) => {
+                let store = self.depot.store.folder(folder)?;
+                let all = store.names()?;
+                let kept = all.iter().filter_map(|name| Kept::parse(name));
+                let own = kept.filter(|one| one.host == self.host).collect();
+                Ok(empty.insert((store, own)))
+            }
+        }
+    }
+}
+
+/// Puts the companions, then the profile.
+fn put_whole(
+    store: &Store,
+    name: &str,
+    file: &Path,
+    facts: LockedProfile,
+    build_id: &str,
+    host: &str,
+) -> Result<()> {
+    let kind = facts.kind;
+    let lock = match Lock::read(file)? {
+        Some(lock) => lock,
+        None => {
+            let program = LockedProgram { build_id: Some(build_id.to_owned()), ..LockedProgram::default() };
+            let load = Some(format!("as it was on {host}"));
+            Lock::new(facts, vec![program], vec![LockedTraining { load, ..LockedTraining::default() }])
+        }
+    };
+    let note = Origin::note(file);
+    if kind == Kind::Fdata && note.exists() {
+        store.put(&beside(name, NOTE), read(&note)?)?;
+    }
+    store.put(&beside(name, LOCK), lock.to_text().into_bytes())?;
+    let contents = read(file)?;
+    if hone_binary::sha256_hex(&contents) != lock.profile.sha256 {
+        bail!("{} has changed while it was pushed\n  next: push it when nobody writes it", file.display());
+    }
+    store.put(name, contents)?;
+    Ok(())
 }
 
 /// Of each host its newest, so many; all in the order of their time.

@@ -3,6 +3,16 @@
 
 use std::fmt::Write as _;
 
+/// How pods get into the store: what every manifest says of it, above its objects.
+const CREDENTIALS: &str =
+    "# Credentials for the store come from a Secret named hone-store, whose keys are environment variables
+# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed where the pods' own identity will do.";
+/// The same of a container, as its member.
+const FROM_SECRET: &str = "          envFrom:
+            - secretRef:
+                name: hone-store
+                optional: true";
+
 /// What the manifest needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -65,8 +75,7 @@ impl Manifest {
         let _ = write!(
             text,
             "# A load from {shards} generators, and the step that merges their records. Written by `hone load --emit kubernetes`.
-# Credentials for the store come from a Secret named hone-store, whose keys are environment variables
-# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed where the pods' own identity will do.
+{CREDENTIALS}
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -142,10 +151,7 @@ spec:
         }
         let _ = write!(
             text,
-            "          envFrom:
-            - secretRef:
-                name: hone-store
-                optional: true
+            "{FROM_SECRET}
           resources:
             requests: {{cpu: \"{cpu}\", memory: {memory}}}
             limits: {{cpu: \"{cpu}\", memory: {memory}}}
@@ -202,8 +208,7 @@ impl Sampler {
         };
         format!(
             "# A sampler of profiles on every node. Written by `hone profile sample --emit kubernetes`.
-# Credentials for the store come from a Secret named hone-store, whose keys are environment variables
-# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed where the pods' own identity will do.
+{CREDENTIALS}
 # They need the right to list and to write, and none to read.
 apiVersion: apps/v1
 kind: DaemonSet
@@ -240,10 +245,7 @@ spec:
                   fieldPath: status.hostIP
             - name: TMPDIR
               value: /scratch
-          envFrom:
-            - secretRef:
-                name: hone-store
-                optional: true
+{FROM_SECRET}
           volumeMounts:
             - name: scratch
               mountPath: /scratch

@@ -30,9 +30,7 @@ impl Fleet {
 
     fn in_a_bucket() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("buckets/fleet")).unwrap();
-        let address = server::serve(&folder.path().join("buckets"));
-        let settings = server::settings(address, server::SECRET).to_vec();
+        let settings = server::bucket(folder.path(), "fleet");
         Self { folder, place: "s3://fleet/profiles".to_owned(), settings }
     }
 

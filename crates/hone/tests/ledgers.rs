@@ -26,9 +26,7 @@ impl Hosts {
 
     fn in_a_bucket() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("buckets/fleet")).unwrap();
-        let settings =
-            server::settings(server::serve(&folder.path().join("buckets")), server::SECRET).to_vec();
+        let settings = server::bucket(folder.path(), "fleet");
         Self { folder, place: "s3://fleet/ledgers".to_owned(), settings }
     }
 

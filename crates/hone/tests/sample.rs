@@ -55,10 +55,8 @@ const PLACE: &str = "s3://fleet/profiles";
 impl Bucket {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(folder.path().join("buckets/fleet")).unwrap();
         std::fs::create_dir(folder.path().join("scratch")).unwrap();
-        let settings =
-            server::settings(server::serve(&folder.path().join("buckets")), server::SECRET).to_vec();
+        let settings = server::bucket(folder.path(), "fleet");
         Self { folder, settings }
     }
 

@@ -262,6 +262,15 @@ fn weights(contents: &Contents) -> HashMap<String, u64> {
     sums
 }
 
+/// What a profile is, and what it was taken from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Identity {
+    /// What its lock says of it, or would.
+    pub profile: LockedProfile,
+    /// Of the programs, each once, sorted: by its lock, BOLT's note, or, of Go, the profile itself.
+    pub build_ids: Vec<String>,
+}
+
 /// Reads, compares and merges kept profiles.
 pub struct Keeper<'a> {
     runner: &'a dyn Runner,
@@ -286,14 +295,14 @@ impl<'a> Keeper<'a> {
         Ok(Opened { file: file.to_path_buf(), kind, format, sha256, bytes, contents })
     }
 
-    /// Build-ids of the programs that a profile was taken from, each once: by its lock, BOLT's note, or, of Go, the profile itself.
+    /// What a profile is and what it was taken from, by one reading.
     ///
     /// # Errors
     /// As [`Keeper::facts`], and [`LockFault`].
-    pub fn build_ids(&self, file: &Path) -> Result<Vec<String>> {
-        let ids: BTreeSet<String> =
-            self.open(file)?.builds()?.into_iter().filter_map(|taken| taken.build_id).collect();
-        Ok(ids.into_iter().collect())
+    pub fn identity(&self, file: &Path) -> Result<Identity> {
+        let opened = self.open(file)?;
+        let ids: BTreeSet<String> = opened.builds()?.into_iter().filter_map(|taken| taken.build_id).collect();
+        Ok(Identity { profile: opened.facts(), build_ids: ids.into_iter().collect() })
     }
 
     /// Refuses a profile that no merge would take: one that can't be read, has no count, or is not the one of its lock.

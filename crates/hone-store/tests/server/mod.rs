@@ -40,6 +40,13 @@ pub fn serve(folder: &Path) -> SocketAddr {
     told.recv().unwrap()
 }
 
+/// Serves an empty bucket, kept below a folder, and answers the settings that a client needs to get in.
+pub fn bucket(folder: &Path, name: &str) -> Vec<(String, String)> {
+    let buckets = folder.join("buckets");
+    std::fs::create_dir_all(buckets.join(name)).unwrap();
+    settings(serve(&buckets), SECRET).to_vec()
+}
+
 /// The settings that a client needs to get in.
 pub fn settings(address: SocketAddr, secret: &str) -> [(String, String); 5] {
     [

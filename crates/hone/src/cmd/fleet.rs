@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_binary::kept::{Keeper, Kind, MergedProfile, Weights};
+use hone_binary::kept::{Identity, Keeper, Kind, MergedProfile, Weights};
 use hone_binary::lock::LockedProgram;
 
 use super::Desk;
-use crate::fleet::{Choice, Depot, Fetched, Kept, host_of, shares_of_hosts};
+use crate::fleet::{Choice, Depot, Fetched, Kept, Pusher, host_of, shares_of_hosts};
 use crate::{Ending, Usage, show};
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
@@ -131,10 +131,9 @@ fn of_program(program: &Path) -> Result<String> {
 }
 
 /// The build that a profile itself names; one that is said must not be another.
-pub(super) fn build_of(keeper: &Keeper<'_>, profile: &Path, said: Option<&str>) -> Result<String> {
-    let named = keeper.build_ids(profile)?;
+pub(super) fn build_of(profile: &Path, named: &[String], said: Option<&str>) -> Result<String> {
     let is_named = |id: &str| named.iter().any(|named| named.eq_ignore_ascii_case(id));
-    match (said, named.as_slice()) {
+    match (said, named) {
         (Some(said), []) => Ok(said.to_owned()),
         (Some(said), _) if is_named(said) => Ok(said.to_owned()),
         (Some(said), _) => bail!(
@@ -159,11 +158,13 @@ pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, desk: &Desk) 
     let said = arguments.of.said()?;
     let host = host_of(arguments.host.as_deref())?;
     let depot = Depot::open(&arguments.to)?;
+    let mut pusher = Pusher::new(&depot, &host);
     let mut pushed = Vec::new();
     for (at, profile) in arguments.profiles.iter().enumerate() {
         desk.progress.doing(&format!("push {} of {}", at + 1, arguments.profiles.len()));
-        let build_id = build_of(keeper, profile, said.as_deref())?;
-        pushed.push(depot.push(keeper, profile, &build_id, &host)?);
+        let Identity { profile: facts, build_ids } = keeper.identity(profile)?;
+        let build_id = build_of(profile, &build_ids, said.as_deref())?;
+        pushed.push(pusher.push(profile, facts, &build_id)?);
     }
     desk.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
     Ok(Ending::Done)

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use hone_binary::go::{GoPgo, GoTarget, Wanted, capture_unless};
 use hone_binary::kept::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
-use hone_binary::lock::{LockedProgram, LockedTraining};
+use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
@@ -320,9 +320,10 @@ fn asked_of_a_profiler(
     let file = scratch.join("taken.pprof");
     std::fs::write(&file, &taken.bytes).with_context(|| format!("{} can't be written", file.display()))?;
     let training = LockedTraining { load: Some(taken.load.clone()), ..LockedTraining::default() };
-    let builds = keeper.build_ids(&file)?;
+    let identity = keeper.identity(&file)?;
     let program = |build_id: String| LockedProgram { build_id: Some(build_id), ..LockedProgram::default() };
-    keeper.lock(&file, builds.into_iter().map(program).collect(), vec![training])?;
+    let programs = identity.build_ids.into_iter().map(program).collect();
+    Lock::new(identity.profile, programs, vec![training]).write(&file)?;
     desk.progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
     let mut merged = keeper.merge(&[file], &Weights::Same, &arguments.output, false)?;
     // The file is gone soon.

@@ -6,15 +6,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_binary::go::{Wanted, capture_unless};
-use hone_binary::kept::Keeper;
-use hone_binary::lock::{LockedProgram, LockedTraining};
+use hone_binary::kept::{Identity, Keeper};
+use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_tool::interrupt;
 use sha2::{Digest as _, Sha256};
 use url::{Host, Url};
 
 use super::fleet::{OptionalBuild, build_of};
 use super::{Desk, print};
-use crate::fleet::{Depot, Pushed, host_of};
+use crate::fleet::{Depot, Pushed, Pusher, host_of};
 use crate::kubernetes::{self, Sampler};
 use crate::moment::now_unix_ms;
 use crate::notation::seconds;
@@ -116,11 +116,13 @@ fn sample(
     let wanted = Wanted::Cpu { seconds: arguments.seconds };
     capture_unless(&arguments.url, wanted, &file, &interrupt::requested)?;
     let said = arguments.of.said()?;
-    let build_id = build_of(keeper, &file, said.as_deref())?;
+    let Identity { profile, build_ids } = keeper.identity(&file)?;
+    let build_id = build_of(&file, &build_ids, said.as_deref())?;
     let program = LockedProgram { build_id: Some(build_id.clone()), ..LockedProgram::default() };
     let load = Some(format!("{} s of its CPU, as it was on {host}", arguments.seconds));
-    keeper.lock(&file, vec![program], vec![LockedTraining { load, ..LockedTraining::default() }])?;
-    depot.push(keeper, &file, &build_id, host)
+    let training = LockedTraining { load, ..LockedTraining::default() };
+    Lock::new(profile.clone(), vec![program], vec![training]).write(&file)?;
+    Pusher::new(depot, host).push(&file, profile, &build_id)
 }
 
 /// A host's own moment in a period: the same every time, and spread over all hosts.

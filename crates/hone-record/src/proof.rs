@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, SocketBytes, WhatIf, Window, Workload,
+    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, SocketBytes, Verdict, WhatIf, Window,
+    Workload,
 };
 
 /// What became of a step.
@@ -19,7 +20,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word for people and for the ledger.
+    /// The word for the ledger; [`ProofStep::outcome`] is the one for people.
     pub fn label(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -29,10 +30,30 @@ impl Decision {
 }
 
 impl ProofStep {
+    /// The word for people: what is rejected since nothing was shown is told apart from what does harm.
+    pub fn outcome(&self) -> &'static str {
+        match (self.decision, self.comparison.as_ref().map(Comparison::verdict)) {
+            (Decision::Rejected, Some(Verdict::NotShown)) => "not shown",
+            (decision, _) => decision.label(),
+        }
+    }
+
     /// The ratio of the metric that decides, with its interval; `None` where nothing was estimated.
     pub fn worth_in_words(&self) -> Option<String> {
         let estimate = &self.comparison.as_ref().and_then(Comparison::primary)?.estimate;
         Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
+    }
+}
+
+impl Proof {
+    /// The changes by what became of them, in a sentence for each.
+    pub fn outcomes_in_words(&self) -> String {
+        let told = |(name, outcome): (&str, &str)| {
+            let of_it = self.steps.iter().filter(|step| step.outcome() == outcome);
+            let changes: Vec<&str> = of_it.map(|step| &*step.change).collect();
+            format!("{name}: {}.", if changes.is_empty() { "none".to_owned() } else { changes.join("; ") })
+        };
+        [("Accepted", "accepted"), ("Not shown", "not shown"), ("Rejected", "rejected")].map(told).join(" ")
     }
 }
 

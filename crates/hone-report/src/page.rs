@@ -132,7 +132,7 @@ pub fn proof_story(found: &Proof, windows: &BTreeMap<String, Window>, told: &Sto
 
 fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
     let judged = found.steps.iter().enumerate().filter_map(|(index, step)| {
-        let title = format!("{}: {}", step.change, step.decision.label());
+        let title = format!("{}: {}", step.change, step.outcome());
         Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
     });
     let main = el("main")
@@ -213,7 +213,7 @@ pub fn tuning_story(found: &Tuning, windows: &BTreeMap<String, Window>, told: &S
 fn tuning_with(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
     let proof = found.as_proof();
     let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
-        let title = format!("{}: {}", step.change, step.decision.label());
+        let title = format!("{}: {}", step.change, step.outcome());
         Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
     });
     let first = proof.steps.iter().find_map(|step| step.comparison.as_ref());

@@ -114,7 +114,7 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
 /// Of steps that were tried one after the other.
 pub(crate) fn proof(found: &Proof) -> Element {
     header("Proof of batch settings", &found.target)
-        .child(el("p").class("sentence").text(&super::proof::sentence(found)))
+        .child(el("p").class("sentence").text(&found.outcomes_in_words()))
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
 }
 

@@ -1,6 +1,6 @@
 //! Steps of a proof: the table with a column for each, and what was decided of each.
 
-use hone_record::{BatchState, Decision, Proof, ProofStep};
+use hone_record::{BatchState, Proof, ProofStep};
 
 use super::{absent, paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -9,16 +9,6 @@ use crate::table::{Cell, Column, Table, lines};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
-
-/// What was accepted and what was not, in a sentence.
-pub(crate) fn sentence(proof: &Proof) -> String {
-    let list = |decision: Decision| {
-        let steps: Vec<&str> =
-            proof.steps.iter().filter(|step| step.decision == decision).map(|step| &*step.change).collect();
-        if steps.is_empty() { "none".to_owned() } else { steps.join("; ") }
-    };
-    format!("Accepted: {}. Rejected: {}.", list(Decision::Accepted), list(Decision::Rejected))
-}
 
 /// The table of all states.
 pub(crate) fn states(proof: &Proof) -> Element {
@@ -29,7 +19,7 @@ pub(crate) fn states(proof: &Proof) -> Element {
     let mut columns =
         vec![Column::words("all windows of a state"), Column::numbers(Markup::text("original"))];
     columns.extend(
-        proof.steps.iter().map(|step| Column::numbers(lines([step.change.as_str(), step.decision.label()]))),
+        proof.steps.iter().map(|step| Column::numbers(lines([step.change.as_str(), step.outcome()]))),
     );
     let mut table = Table::new("States", columns);
     let states: Vec<&BatchState> =
@@ -69,7 +59,7 @@ pub(crate) fn states(proof: &Proof) -> Element {
 pub(crate) fn decisions(proof: &Proof) -> Element {
     let steps = proof.steps.iter().map(|step| {
         let entry = el("li")
-            .child(el("strong").text(&format!("{}: {}. ", step.change, step.decision.label())))
+            .child(el("strong").text(&format!("{}: {}. ", step.change, step.outcome())))
             .child(Markup::text(&step.why));
         entry.child(el("ul").children(details(step).iter().map(|detail| el("li").text(detail))))
     });

@@ -24,7 +24,7 @@ pub(crate) fn choices(tuning: &Tuning) -> Element {
             Cell::text(&step.hope.why),
             Cell::number(&format!("{} %", quantity::significant(step.hope.share * 100.0))),
             Cell::number(&step.step.worth_in_words().unwrap_or_else(|| "not measured".to_owned())),
-            Cell::text(step.step.decision.label()),
+            Cell::text(step.step.outcome()),
         ];
         table.row(Markup::text(&step.step.change), cells);
     }

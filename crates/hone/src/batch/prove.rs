@@ -187,7 +187,7 @@ impl Session<'_> {
                     self.progress.line(&format!("{place}: {}", step.text));
                     let found = self.step(index, step, [&kept, &candidate]).with_context(|| place)?;
                     self.folder.write_note(&note, &found)?;
-                    self.progress.line(&format!("  {}: {}", found.decision.label(), found.why));
+                    self.progress.line(&format!("  {}: {}", found.outcome(), found.why));
                     found
                 }
             };

@@ -9,6 +9,7 @@ use hone_binary::bolt::BoltTools;
 use hone_binary::{Workshop, file_facts};
 use serde::{Deserialize, Serialize};
 
+use super::cache::Tree;
 use super::kinds::Kind;
 use super::{Job, cache};
 use crate::Usage;
@@ -16,6 +17,12 @@ use crate::experiment::Form;
 use crate::standing::Standing;
 
 const NOTE: &str = "asked.json";
+
+/// The files of the source tree, to tell which of them have changed.
+const SOURCES: &str = "sources.json";
+
+/// Files that a message names; how many more there are is told.
+const NAMED: usize = 3;
 
 /// Of the machine, from the first comparison on.
 const JUDGING_NOTE: &str = "judging.json";
@@ -64,8 +71,9 @@ impl Asked {
 impl Job<'_> {
     /// Keeps what the run is of, or refuses to go on with a run that is of something else.
     pub(super) fn is_of_the_same(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<()> {
-        let mut now = self.asked(workshop, tools)?;
+        let (mut now, sources) = self.asked(workshop, tools)?;
         let Some(then) = self.folder.read_note::<Asked>(NOTE)? else {
+            self.folder.write_note(SOURCES, &sources)?;
             return self.folder.write_note(NOTE, &now);
         };
         if tools.is_none() {
@@ -74,17 +82,21 @@ impl Job<'_> {
         }
         match &then.changes(&now)[..] {
             [] => Ok(()),
-            changes => bail!(Usage(format!(
-                "{} can't go on: since it was begun, {}; what is built now would differ by that, too, from what was built \
-                 then\n  next: put it back as it was, or begin a new run, without --resume or by --only baseline; what was measured \
-                 stays where it is",
-                self.folder.path().display(),
-                changes.join(" and ")
-            ))),
+            changes => {
+                let then = self.folder.read_note::<Tree>(SOURCES)?.unwrap_or_default();
+                bail!(Usage(format!(
+                    "{} can't go on: since it was begun, {}{}; what is built now would differ by that, too, from what was built \
+                     then\n  next: put it back as it was, or begin a new run, without --resume or by --only baseline; what was \
+                     measured stays where it is",
+                    self.folder.path().display(),
+                    changes.join(" and "),
+                    named(&then.differences(&sources))
+                )))
+            }
         }
     }
 
-    fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<Asked> {
+    fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<(Asked, Tree)> {
         let mut all = BTreeMap::from([("Hone".to_owned(), cache::hone()?)]);
         for tool in workshop.receipts() {
             all.insert(tool.name.clone(), format!("{} {}", tool.path, tool.version));
@@ -99,9 +111,11 @@ impl Job<'_> {
             all.insert(format!("the profile {}", file.display()), contents_of(&file)?);
         }
         let ours = self.ours();
+        let mut sources = Tree::default();
         let mut tree = |folder: &Path, but: &[PathBuf]| -> Result<()> {
             let but = [ours.as_slice(), but].concat();
-            all.insert(format!("the source tree {}", folder.display()), cache::tree_hash(folder, &but, "")?);
+            sources = Tree::of(folder, &but)?;
+            all.insert(format!("the source tree {}", folder.display()), sources.hash(""));
             Ok(())
         };
         match &self.target().form {
@@ -127,7 +141,7 @@ impl Job<'_> {
                 all.insert(path.display().to_string(), file_facts(&path)?.sha256);
             }
         }
-        Ok(Asked(all))
+        Ok((Asked(all), sources))
     }
 
     /// All comparisons are of one machine, which the record tells once.
@@ -138,6 +152,17 @@ impl Job<'_> {
             Some(then) => then.same_as(&now, self.folder.path()),
             None => self.folder.write_note(JUDGING_NOTE, &now),
         }
+    }
+}
+
+/// The first of some files, in words that follow what has changed.
+fn named(files: &[&str]) -> String {
+    match files.split_at_checked(NAMED) {
+        _ if files.is_empty() => String::new(),
+        Some((first, more)) if !more.is_empty() => {
+            format!(" (files: {} and {} more)", first.join(", "), more.len())
+        }
+        _ => format!(" (files: {})", files.join(", ")),
     }
 }
 
@@ -171,6 +196,13 @@ mod tests {
         let mut now = asked(&[]);
         now.without_bolt(&then);
         assert_eq!(then.changes(&now), ["clang is not there any more"]);
+    }
+
+    #[test]
+    fn a_few_changed_files_are_named_and_the_others_counted() {
+        assert_eq!(named(&[]), "");
+        assert_eq!(named(&["a.c", "b.c", "c.c"]), " (files: a.c, b.c, c.c)");
+        assert_eq!(named(&["a.c", "b.c", "c.c", "d.c", "e.c"]), " (files: a.c, b.c, c.c and 2 more)");
     }
 
     #[test]

@@ -132,14 +132,32 @@ pub(super) fn hone() -> Result<String> {
     Ok(HONE.get_or_init(|| format!("{} {sha256}", env!("CARGO_PKG_VERSION"))).clone())
 }
 
-/// One hash over the names and contents of a tree, without `but`, and over what is done with it. Links that leave the tree count
-/// with what they lead to.
-pub(super) fn tree_hash(folder: &Path, but: &[PathBuf], and: &str) -> Result<String> {
-    let root = folder.canonicalize().with_context(|| format!("{} can't be read", folder.display()))?;
-    let but = but.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
-    let mut listing = Listing { but, seen: BTreeSet::from([root.clone()]), text: format!("{and}\n") };
-    listing.tree(&root, &root)?;
-    Ok(sha256_hex(listing.text.as_bytes()))
+/// The files and links of a tree by name, each with what it is. Links that leave the tree count with what they lead to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tree(BTreeMap<String, String>);
+
+impl Tree {
+    /// Without the folders and files of `but`.
+    pub(super) fn of(folder: &Path, but: &[PathBuf]) -> Result<Self> {
+        let root = folder.canonicalize().with_context(|| format!("{} can't be read", folder.display()))?;
+        let but = but.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+        let seen = BTreeSet::from([root.clone()]);
+        let mut listing = Listing { root: root.clone(), but, seen, of: Self::default() };
+        listing.tree(&root)?;
+        Ok(listing.of)
+    }
+
+    /// One hash over all names and contents, and over what is done with them.
+    pub(super) fn hash(&self, and: &str) -> String {
+        sha256_hex(format!("{and}\n{:?}", self.0).as_bytes())
+    }
+
+    /// Names of what is there in one of the two only, or is another.
+    pub(super) fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
+        let names: BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
+        let differs = |name: &&String| self.0.get(*name) != other.0.get(*name);
+        names.into_iter().filter(differs).map(String::as_str).collect()
+    }
 }
 
 /// Folders of builds that say so, and of Hone's own runs.
@@ -148,14 +166,15 @@ fn is_made(path: &Path) -> bool {
 }
 
 struct Listing {
+    root: PathBuf,
     but: Vec<PathBuf>,
     /// The tree, and folders outside of it that were listed.
     seen: BTreeSet<PathBuf>,
-    text: String,
+    of: Tree,
 }
 
 impl Listing {
-    fn tree(&mut self, root: &Path, folder: &Path) -> Result<()> {
+    fn tree(&mut self, folder: &Path) -> Result<()> {
         let told = |path: &Path| format!("{} can't be read", path.display());
         let mut paths = BTreeSet::new();
         for entry in fs::read_dir(folder).with_context(|| told(folder))? {
@@ -166,26 +185,30 @@ impl Listing {
             if is_left_out || self.but.contains(&path) || is_made(&path) {
                 continue;
             }
-            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             let facts = path.symlink_metadata().with_context(|| told(&path))?;
             if facts.is_dir() {
-                self.tree(root, &path)?;
+                self.tree(&path)?;
             } else if facts.is_symlink() {
                 let to = fs::read_link(&path).with_context(|| told(&path))?;
-                self.text.push_str(&format!("link {} {name}\n", to.display()));
+                self.note(&path, format!("link {}", to.display()));
                 self.behind(&path)?;
             } else if facts.is_file() {
-                self.file(&path, &name)?;
+                self.file(&path)?;
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, name: &str) -> Result<()> {
+    fn file(&mut self, path: &Path) -> Result<()> {
         let (sha256, _) = sha256_of(path)?;
         let facts = path.metadata().with_context(|| format!("{} can't be read", path.display()))?;
-        self.text.push_str(&format!("{sha256} {:o} {name}\n", facts.mode() & 0o111));
+        self.note(path, format!("{sha256} {:o}", facts.mode() & 0o111));
         Ok(())
+    }
+
+    fn note(&mut self, path: &Path, what: String) {
+        let name = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+        self.of.0.insert(name, what);
     }
 
     /// What a link leads to, when that is outside of everything that is listed. A link to nothing is its text alone.
@@ -198,9 +221,9 @@ impl Listing {
         }
         self.seen.insert(to.clone());
         if to.is_dir() {
-            self.tree(&to, &to)
+            self.tree(&to)
         } else if to.is_file() {
-            self.file(&to, "")
+            self.file(&to)
         } else {
             Ok(())
         }
@@ -219,7 +242,7 @@ mod tests {
         fs::create_dir_all(path(".git")).unwrap();
         fs::create_dir_all(path("runs")).unwrap();
         fs::write(path("src/a.c"), "int a;").unwrap();
-        let hash = |and: &str| tree_hash(dir.path(), &[path("runs")], and).unwrap();
+        let hash = |and: &str| Tree::of(dir.path(), &[path("runs")]).unwrap().hash(and);
         let first = hash("make");
         fs::write(path(".git/x"), "x").unwrap();
         fs::write(path("runs/x"), "x").unwrap();
@@ -228,8 +251,10 @@ mod tests {
         fs::write(path("src/a.c"), "int b;").unwrap();
         let second = hash("make");
         assert_ne!(second, first);
+        let then = Tree::of(dir.path(), &[]).unwrap();
         fs::rename(path("src/a.c"), path("src/b.c")).unwrap();
         assert_ne!(hash("make"), second);
+        assert_eq!(then.differences(&Tree::of(dir.path(), &[]).unwrap()), ["src/a.c", "src/b.c"]);
     }
 
     #[test]
@@ -243,7 +268,7 @@ mod tests {
         fs::write(path("tree/configure"), "#!/bin/sh").unwrap();
         std::os::unix::fs::symlink(path("elsewhere"), path("tree/third_party")).unwrap();
         std::os::unix::fs::symlink(path("tree"), path("elsewhere/back")).unwrap();
-        let hash = || tree_hash(&path("tree"), &[], "").unwrap();
+        let hash = || Tree::of(&path("tree"), &[]).unwrap().hash("");
         let first = hash();
         fs::write(path("elsewhere/a.h"), "2").unwrap();
         let second = hash();

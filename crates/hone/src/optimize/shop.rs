@@ -154,7 +154,9 @@ impl<'a> Job<'a> {
     /// What Hone itself writes, which is no source, also where it lies among them.
     pub(super) fn ours(&self) -> Vec<PathBuf> {
         let home = self.home;
-        vec![home.to_owned(), home.join("builds"), home.join("ledger.jsonl"), self.folder.path().to_owned()]
+        let runs =
+            [home.to_owned(), home.join("builds"), home.join("ledger.jsonl"), self.folder.path().to_owned()];
+        runs.into_iter().chain(said_to()).collect()
     }
 
     /// What the sources of a target are, in a word; `None` where its own build knows what is up to date.
@@ -163,11 +165,17 @@ impl<'a> Job<'a> {
             Form::Recipe(recipe) => {
                 let source = self.there("source", &recipe.source)?;
                 let commands = format!("{:?} {}", commands(&recipe.build), recipe.program.display());
-                Ok(Some(cache::tree_hash(&source, &self.ours(), &commands)?))
+                Ok(Some(cache::Tree::of(&source, &self.ours())?.hash(&commands)))
             }
             Form::Cargo(_) | Form::Go(_) | Form::Elf { .. } => Ok(None),
         }
     }
+}
+
+/// The files that standard output and standard error go to: they grow with the run, and are often begun among the sources.
+fn said_to() -> impl Iterator<Item = PathBuf> {
+    let file = |stream: u32| std::fs::read_link(format!("/proc/self/fd/{stream}")).ok();
+    [1, 2].into_iter().filter_map(file).filter(|path| path.is_file())
 }
 
 /// Sizes of a program, for people.

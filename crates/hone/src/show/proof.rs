@@ -1,6 +1,6 @@
 //! A proof: the table of the published case, a column for each step.
 
-use hone_record::{BatchForetold, BatchState, Decision, FigureOutcome, Proof, ProofStep};
+use hone_record::{BatchForetold, BatchState, FigureOutcome, Proof, ProofStep};
 
 use super::table::table;
 use super::{bytes, count, number, span_us, wrapped};
@@ -24,13 +24,7 @@ pub(crate) fn text(proof: &Proof) -> String {
 pub(crate) fn markdown(proof: &Proof) -> String {
     let mut out = format!("{}\n\n{}\n", headline(proof), states_markdown(proof));
     for (index, step) in proof.steps.iter().enumerate() {
-        out.push_str(&format!(
-            "{}. `{}`: **{}**. {}\n",
-            index + 1,
-            step.change,
-            step.decision.label(),
-            step.why
-        ));
+        out.push_str(&format!("{}. `{}`: **{}**. {}\n", index + 1, step.change, step.outcome(), step.why));
         out.push_str(&details_markdown(step));
     }
     notes(proof).iter().for_each(|note| out.push_str(&format!("\n{note}\n")));
@@ -63,14 +57,7 @@ fn outcome(outcome: &FigureOutcome) -> String {
 }
 
 fn headline(proof: &Proof) -> String {
-    let accepted: Vec<&str> = of(proof, Decision::Accepted);
-    let rejected: Vec<&str> = of(proof, Decision::Rejected);
-    let list = |steps: &[&str]| if steps.is_empty() { "none".to_owned() } else { steps.join("; ") };
-    format!("{}, {}. Accepted: {}. Rejected: {}.", proof.target, proof.load, list(&accepted), list(&rejected))
-}
-
-fn of(proof: &Proof, decision: Decision) -> Vec<&str> {
-    proof.steps.iter().filter(|step| step.decision == decision).map(|step| &*step.change).collect()
+    format!("{}, {}. {}", proof.target, proof.load, proof.outcomes_in_words())
 }
 
 /// Head, quantiles, and what they cost.
@@ -86,7 +73,7 @@ pub(crate) fn rows(proof: &Proof) -> Vec<Vec<String>> {
     let mut rows = vec![
         heads(proof, |index, _| format!("change {index}"), "original"),
         heads(proof, |_, step| step.change.clone(), ""),
-        heads(proof, |_, step| step.decision.label().to_owned(), ""),
+        heads(proof, |_, step| step.outcome().to_owned(), ""),
     ];
     for (name, quantile) in QUANTILES {
         let told = |state: &BatchState| state.latency_us(quantile).map_or(TOO_FEW.to_owned(), span_us);
@@ -120,7 +107,7 @@ fn heads(proof: &Proof, cell: impl Fn(usize, &ProofStep) -> String, first: &str)
 fn step_text(index: usize, step: &ProofStep) -> String {
     let mut out = format!(
         "{}\n",
-        wrapped(&format!("{}. {}: {}. {}", index + 1, step.change, step.decision.label(), step.why))
+        wrapped(&format!("{}. {}: {}. {}", index + 1, step.change, step.outcome(), step.why))
     );
     out.push_str(&details_text(step));
     out
@@ -193,7 +180,7 @@ pub(crate) fn notes(proof: &Proof) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use hone_record::{CpuSeconds, Durability, Foreseen, Hdr, Machine};
+    use hone_record::{CpuSeconds, Decision, Durability, Foreseen, Hdr, Machine};
 
     fn state(us: u64, samples: u64) -> BatchState {
         let mut latency = Hdr::new();
@@ -263,7 +250,8 @@ pub(crate) mod tests {
     fn markdown_is_a_table_and_says_what_was_foretold() {
         let text = markdown(&proof());
         assert!(text.contains("|---|---:|---:|---:|\n"), "{text}");
-        assert!(text.contains("**accepted**") && text.contains("**rejected**"), "{text}");
+        assert!(text.contains("**accepted**") && text.contains("**not shown**"), "{text}");
+        assert!(text.contains("Accepted: linger=5ms. Not shown: acks=0. Rejected: none."), "{text}");
         assert!(
             text.contains(
                 "bytes a batch: foretold 900 (800 to 950), measured 1,000 (-10 %), did not come true (whatif)"
@@ -271,5 +259,12 @@ pub(crate) mod tests {
             "{text}"
         );
         assert!(super::text(&proof()).contains("a limit"));
+        let mut failed = proof();
+        failed.steps[1].comparison = None;
+        let text = markdown(&failed);
+        assert!(
+            text.contains("Not shown: none. Rejected: acks=0.") && text.contains("**rejected**"),
+            "{text}"
+        );
     }
 }

@@ -95,7 +95,7 @@ fn step_line(index: usize, step: &TuningStep) -> String {
         index + 1,
         step.step.change,
         step.altitude.label(),
-        step.step.decision.label(),
+        step.step.outcome(),
         step.step.why,
         step.hope.why,
         number(step.hope.share * 100.0)

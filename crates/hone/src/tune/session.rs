@@ -248,7 +248,7 @@ impl Session<'_> {
                 None => {
                     let found = self.tried(index, &chosen, standing)?;
                     self.folder.write_note(&note, &found)?;
-                    self.progress.line(&format!("  {}: {}", found.step.decision.label(), found.step.why));
+                    self.progress.line(&format!("  {}: {}", found.step.outcome(), found.step.why));
                     found
                 }
             };

@@ -5,25 +5,27 @@
 #   bench/batch-story.sh                       against the embedded broker
 #   bench/batch-story.sh --kafka               against Apache Kafka (bench/kafka.sh: one node, its own defaults)
 #   bench/batch-story.sh --small               minutes in place of an hour; the figures then say little
-#   HONE=path RATE=records/s PRODUCERS=n WINDOW_S=n PAIRS=n CONTROLS=n OUT=folder bench/batch-story.sh
-#   CLIENT='java -cp jars/* examples/clients/java/Client.java' bench/batch-story.sh     by another client than librdkafka
+#   HONE=path RATE=records/s PRODUCERS=n WINDOW_S=n PAIRS=n CONTROLS=n RUNS=folder bench/batch-story.sh
+#   bench/batch-story.sh --java                by Java's producer in place of librdkafka (Maven fetches its jars)
+#   CLIENT=command bench/batch-story.sh        by any other client (docs/client-protocol.md)
 #
-# Leaves its records, the table (proof.md) and the page (report.html) in $OUT/batch-prove-NNN.
+# Leaves its records, the table (proof.md) and the page (report.html) in $RUNS/batch-prove-NNN (runs/batch-prove-NNN).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-kafka='' small=''
+kafka='' small='' java=''
 while [ $# -gt 0 ]; do
   case $1 in
     --kafka) kafka=1; shift ;;
     --small) small=1; shift ;;
+    --java) java=1; shift ;;
     *) echo "unknown option $1; see the head of $0" >&2; exit 2 ;;
   esac
 done
 
 hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || { echo "$hone is not there; build it: cargo build --release -p hone" >&2; exit 1; }
-out=${OUT:-runs}
+out=${RUNS:-runs}
 
 # So many producers that each has little to put into a batch; without linger every record is a request.
 rate=${RATE:-12000} producers=${PRODUCERS:-32} seconds=${WINDOW_S:-10} warmup=10000 pairs=${PAIRS:-10} controls=${CONTROLS:-6}
@@ -34,17 +36,21 @@ if [ -n "$small" ]; then
   [ -n "$kafka" ] || more+=(--mode duet)
 fi
 
-server='' data=''
+server='' data='' client=${CLIENT:-}
 cleanup() {
   [ -z "$server" ] || { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
   [ -z "$data" ] || rm -rf "$data"
 }
 trap cleanup EXIT
 
+data=$(mktemp -d)
+if [ -n "$java" ]; then
+  mvn -q -B -ntp -f examples/clients/java/pom.xml dependency:copy-dependencies "-DoutputDirectory=$data/jars" >&2
+  client="java -cp $data/jars/* examples/clients/java/Client.java"
+fi
+[ -z "$client" ] || more+=(--client "$client")
 target=()
-[ -z "${CLIENT:-}" ] || more+=(--client "$CLIENT")
 if [ -n "$kafka" ]; then
-  data=$(mktemp -d)
   bench/kafka.sh fetch
   bench/kafka.sh run "$data/kafka" >"$data/out" 2>"$data/err" &
   server=$!

@@ -2,14 +2,14 @@
 # What Hone makes of a program, beside the same optimisation done by hand, by a judge that is not Hone's (bench/by-hand/judge.py):
 #   redis    PGO, BOLT and both by their tools' own commands, with the training of examples/redis/hone.toml
 #   broker   the embedded broker by cargo-pgo (`cargo install cargo-pgo`), with the training of examples/broker/hone.toml
-# Both sides have the compiler, the sources and the training load in common. Ends with 1 when what Hone made costs more CPU than what was
+# Both sides have the compiler, the sources and the training load in common. Ends with 3 when what Hone made costs more CPU than what was
 # made by hand, beyond the interval.
-#   bench/by-hand.sh [redis|broker] [ROUNDS] [FOLDER]      FOLDER keeps builds and runs; what is there is not made again
+#   bench/by-hand.sh [redis|broker] [ROUNDS]      $RUNS/by-hand (runs/by-hand) keeps builds and runs; what is there is not made again
 # About 25 minutes (redis), and as many (broker), on two cores that have nothing else to do. Needs Python 3.11, clang with lld, llvm and BOLT,
 # and redis-tools or cargo-pgo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1:-redis} rounds=${2:-31} folder=${3:-runs/by-hand}
+what=${1:-redis} rounds=${2:-31} folder=${RUNS:-runs}/by-hand
 mkdir -p "$folder/$what"
 folder=$(cd "$folder/$what" && pwd)
 die() { printf 'by-hand: %s\n' "$*" >&2; exit 1; }
@@ -170,5 +170,5 @@ broker() {
 case "$what" in
   redis) redis ;;
   broker) broker ;;
-  *) echo "usage: bench/by-hand.sh [redis|broker] [ROUNDS] [FOLDER]" >&2; exit 2 ;;
+  *) echo "usage: bench/by-hand.sh [redis|broker] [ROUNDS]" >&2; exit 2 ;;
 esac

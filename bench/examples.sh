@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output.
-#   bench/examples.sh [FOLDER [NAME ...]]     FOLDER (runs) keeps the runs: one that was broken off goes on, one that is done is read
+#   bench/examples.sh [NAME ...]     $RUNS/examples (runs/examples) keeps the runs: one that was broken off goes on, one that is done is read
 # On two cores with nothing else to do: an hour. Needs what script/bootstrap --test installs, and the packages that the fetch.sh of
 # an example names; they are asked for before anything is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:-runs}
-names=("${@:2}")
+out=${RUNS:-runs}/examples
+names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(redis nghttpx leveldb broker kfake go-service)
-hone=${HONE:-target/release/hone}
+hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || cargo build --release --locked -p hone -p hone-broker
 
 # Folder of the newest run of an experiment's name; nothing when there is none.

@@ -5,10 +5,10 @@
 #   bench/host-try.sh                 the embedded broker, then Apache Kafka (bench/kafka.sh: one node, its own defaults)
 #   bench/host-try.sh --no-kafka      the embedded broker alone
 #   bench/host-try.sh --small         three minutes or so; the figures then say little
-#   HONE=path RATE=requests/s PROFILE=name DATA=folder OUT=folder bench/host-try.sh
+#   HONE=path RATE=requests/s PROFILE=name DATA=folder RUNS=folder bench/host-try.sh
 #
-# DATA is a folder on the disk that shall hold the brokers' data (here: where this is). Leaves the records and pages in $OUT/host-try-NNN, and the
-# tables of all parts in $OUT/host-try.md. What was changed is compared with what was there before: a difference is an error.
+# DATA is a folder on the disk that shall hold the brokers' data (here: where this is). Leaves the records and pages in $RUNS/host-try-NNN, and the
+# tables of all parts in $RUNS/host-try.md. What was changed is compared with what was there before: a difference is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ done
 hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || { echo "$hone is not there; build it: cargo build --release -p hone" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || { echo "settings of the kernel are root's: run this as root" >&2; exit 1; }
-out=${OUT:-runs}
+out=${RUNS:-runs}
 profile=${PROFILE:-field-guide}
 mkdir -p "$out"
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # From a diagnosis to a layout and back, on a machine without counters: why it stalls, a profile for BOLT out of an exact trace, what its layout was
 # foretold to do, what was measured, what a trace of the result finds, and the heatmap of both.
-#   bench/layout.sh [FOLDER [redis|broker ...]]     FOLDER (runs) keeps the runs; redis and broker unless named
+#   bench/layout.sh [redis|broker ...]     both unless named; $RUNS/layout (runs/layout) keeps the runs
 # Needs what script/bootstrap --test installs. Half an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:-runs}
-names=("${@:2}")
+out=${RUNS:-runs}/layout
+names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(redis broker)
-hone=${HONE:-target/release/hone}
+hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || cargo build --release --locked -p hone -p hone-broker
 mkdir -p "$out"
 
@@ -25,7 +25,7 @@ for name in "${names[@]}"; do
   [ "$status" = 0 ] || [ "$status" = 3 ] || exit "$status"
   run=$(newest "$title")
   echo "== $name =="
-  sed -n '/^diagnosis/p; /^Foretold/,/^$/p; /^Decision/,$p' "$out/$title.txt"
+  cat "$out/$title.txt"
   diagnosed=()
   for variant in relocs emulated-bolt; do
     program=$(find "$run/bin/$variant" -type f | head -n 1)

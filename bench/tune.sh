@@ -2,15 +2,15 @@
 # The two stories of docs/tune.md, by `hone tune` alone, and what each came to on standard output, as Markdown.
 #   embedded   the embedded broker with small batches: builds, settings of broker, topic and producers (60 minutes)
 #   kafka      an Apache Kafka, started here, with producers that wait for nothing to a topic that packs anew (45 minutes)
-#   bench/tune.sh [embedded|kafka] [FOLDER]     FOLDER (runs) keeps the run with its page: one that was broken off goes on, one that is done is read
+#   bench/tune.sh [embedded|kafka]     $RUNS (runs) keeps the run with its page: one that was broken off goes on, one that is done is read
 # On two cores with nothing else to do. Needs what script/bootstrap --test installs; port 9092 for Kafka.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-story=${1:-embedded} out=${2:-runs}
+story=${1:-embedded} out=${RUNS:-runs}
 file=examples/tune/$story.toml
 die() { printf 'tune.sh: %s\n' "$*" >&2; exit 2; }
 [ -f "$file" ] || die "there is no story $story: embedded or kafka"
-hone=${HONE:-target/release/hone}
+hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || cargo build --release --locked -p hone -p hone-broker
 
 scratch=$(mktemp -d)

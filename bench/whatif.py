@@ -171,8 +171,9 @@ def table(path):
         print(f"{head} {100 * statistics.median(map(abs, off)):.1f} % ({100 * off[-1]:+.1f} %) | {inside} of {len(told)} | {requests} | "
               f"{max(waits, key=abs):+.1f} ms |")
     errors = [abs(found["error"]) for found in rows if "error" in found]
+    within = sum(found["foreseen"]["low"] <= found["measured"]["bytes"] <= found["foreseen"]["high"] for found in rows if "foreseen" in found)
     print(f"\n{len(rows)} settings, {len(rows) - len(errors)} refused; off by {100 * statistics.median(errors):.1f} % in the median, "
-          f"{100 * max(errors):.1f} % at worst.")
+          f"{100 * max(errors):.1f} % at worst; {within} of {len(errors)} within the range that was told.")
 
 
 def main():

@@ -3,10 +3,10 @@
 #   bench/whatif.sh speed           records a second that a replay takes, on one core. Wanted: 20 million
 #   bench/whatif.sh reality [--few] [--loads N] [--seconds N] [--clients LIST]
 #       librdkafka, Java and franz-go write topics with one setting, on the embedded broker and on Apache Kafka (bench/kafka.sh); other
-#       settings are foreseen from those topics, then sent by the same schedule, and read back: a row for each, and the errors.
+#       settings are foreseen from those topics, then sent by the same schedule, and read back: a row for each, the errors, and in the end the table.
 #       Takes some 50 minutes of a machine that is quiet; --few is two settings for each client and broker.
 #   bench/whatif.sh table FILE      rows of an earlier OUT as Markdown
-# Environment: HONE (the program; a release build otherwise), BROKERS (hone,kafka), OUT (rows as JSON lines).
+# Environment: HONE (the program; a release build otherwise), BROKERS (hone,kafka), OUT (a file that keeps the rows, as JSON lines).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -51,16 +51,17 @@ reality() {
     mvn -q -f examples/clients/java/pom.xml dependency:copy-dependencies "-DoutputDirectory=$work/jars" >&2
     extra+=(--java "$work/jars")
   fi
-  local broker
+  local broker rows=${OUT:-$work/rows}
   for broker in $(tr , ' ' <<< "${BROKERS:-hone,kafka}"); do
     case $broker in
       hone) serve "$hone" broker --data "$work/data" --listen 127.0.0.1:0 --metrics off ;;
       kafka) serve bench/kafka.sh run "$work/kafka" ;;
       *) echo "BROKERS knows hone and kafka" >&2; exit 2 ;;
     esac
-    python3 bench/whatif.py --hone "$hone" --broker "$address" --name "$broker" "${extra[@]}" ${OUT:+--out "$OUT"} "$@"
+    python3 bench/whatif.py --hone "$hone" --broker "$address" --name "$broker" "${extra[@]}" --out "$rows" "$@"
     stop
   done
+  python3 bench/whatif.py --table "$rows"
 }
 
 case ${1:-} in

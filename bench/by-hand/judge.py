@@ -162,7 +162,7 @@ def main():
     worse = [pair for pair in options.pair if line(*pair.split(":")) > 1.0]
     for pair in worse:
         print(f"worse: {pair}")
-    sys.exit(1 if worse else 0)
+    sys.exit(3 if worse else 0)
 
 
 if __name__ == "__main__":

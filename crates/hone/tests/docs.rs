@@ -442,6 +442,23 @@ fn every_table_of_figures_and_every_script_is_in_the_list() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// What is kept of a figure that has another command by now, or none, is no proof of it.
+#[test]
+fn what_is_kept_of_a_figure_is_by_its_command_of_today() {
+    let figures = figures();
+    let folder = root().join("docs/figures");
+    for file in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let path = file.path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let figure = figures.iter().find(|figure| figure.name == name);
+        let figure = figure.unwrap_or_else(|| panic!("docs/figures has {name}, script/results has not"));
+        let made = format!("# command  {}\n", figure.command);
+        assert!(text.starts_with(&made), "{name}: kept by another command than `{}`", figure.command);
+        assert!(!text.contains("/root/") && !text.contains("/home/"), "{name}: a path of one machine");
+    }
+}
+
 /// In a copy of the script with a list of its own, so that nothing is measured.
 #[test]
 fn figures_are_made_once_and_failures_are_told_in_the_end() {
@@ -471,6 +488,14 @@ fn figures_are_made_once_and_failures_are_told_in_the_end() {
     assert!(is_made("slow"));
     let again = run(&["--again", "--only", "quick"]).expect_code(0);
     assert!(!again.stderr.contains("is there"), "{}", again.stderr);
+
+    run(&["--keep", "slow", "quick"]).expect_code(0);
+    let kept = fs::read_to_string(folder.path().join("docs/figures/quick.txt")).unwrap();
+    assert!(
+        kept.starts_with("# command  cargo --version\n# commit ") && kept.contains("\n\ncargo "),
+        "{kept}"
+    );
+    run(&["--keep", "bad"]).expect_code(2).expect_error("bad was not made here yet");
 
     // Measured all the same, and no run of before is taken for new.
     for options in [&["--only", "goal"][..], &["--again", "--only", "goal"]] {

@@ -51,7 +51,7 @@ pub struct TuningStep {
     pub altitude: Altitude,
     /// Why this one, and now.
     pub hope: Hope,
-    /// What would have come next, best first, at most a few.
+    /// What would have come next, best first, at most a few; each with what was hoped for a minute.
     pub passed_over: Vec<String>,
     /// What came of it.
     pub step: ProofStep,

@@ -23,7 +23,7 @@ const KINDS: [(&str, &str); 7] = [
 
 /// Properties of the load that may differ. What fixes the arrivals (rate, schedule, length, seed, warm-up) is not among
 /// them: both arms replay the same ones.
-const LOAD: [&str; 10] = [
+pub(crate) const LOAD: [&str; 10] = [
     "acks",
     "compression",
     "connections",
@@ -48,7 +48,7 @@ pub(crate) fn parse(text: &str) -> Result<Change> {
             examples()
         )));
     };
-    let kind_and_name = place.split_once('.').filter(|(kind, name)| !name.is_empty() && known(kind));
+    let kind_and_name = place.split_once('.').filter(|(kind, name)| !name.is_empty() && is_kind(kind));
     let Some((kind, name)) = kind_and_name else {
         bail!(Usage(format!(
             "--change `{text}` names nothing that can be changed; there are {}",
@@ -85,8 +85,14 @@ fn split(value: &str) -> Vec<String> {
     parts
 }
 
-fn known(kind: &str) -> bool {
-    KINDS.iter().any(|(known, _)| *known == kind)
+/// The words that say what is changed.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(kind, _)| *kind)
+}
+
+/// Whether something is changed that is called so.
+pub(crate) fn is_kind(kind: &str) -> bool {
+    kinds().any(|known| known == kind)
 }
 
 /// The loads of both arms.

@@ -57,6 +57,9 @@ const KNOWN: [Known; 1] = [Known {
     judging_operations: 100_000,
 }];
 
+/// What a server is told, for want of something better.
+const SERVED: [&str; 2] = ["--port", "{port}"];
+
 /// What loads servers of HTTP: part of Debian's package nghttp2-client, and counts exactly.
 const HTTP_LOAD: &str = "h2load --h1 -n {operations} -c 16";
 
@@ -64,6 +67,53 @@ const HTTP_LOAD: &str = "h2load --h1 -n {operations} -c 16";
 pub(crate) fn text(choice: &Choice<'_>) -> String {
     let sections = [head(choice), target(choice), workloads(choice), optimize(choice.found.kind)];
     sections.join("\n")
+}
+
+/// The text of the file that tunes what speaks Kafka's protocol, beside the experiment; `None` for everything else.
+pub(crate) fn tune_text(choice: &Choice<'_>, experiment: &str, own: &str) -> Option<String> {
+    if choice.load != Load::Kafka {
+        return None;
+    }
+    let name = string(&format!("{}-tune", choice.survey.name));
+    let (own, build) = (own, string(experiment));
+    let target = string(&format!("{{program}} {}", SERVED.join(" ")));
+    Some(format!(
+        "# Written by `hone init`, beside {experiment}: one change at a time, over builds, broker and clients. What only you can know is marked {MARK}.\n\
+         # All keys: docs/tune.md; from here to a kept change: docs/howto/all-of-it.md.\n\
+         #\n\
+         #     hone tune {own} --dry-run    # what would be tried and how long that takes; nothing is started\n\
+         #     hone tune {own}\n\
+         \n\
+         name = {name}\n\
+         \n\
+         [tune]\n\
+         # The builds of this experiment are made first, and are candidates. Without it: no {{program}} in target, and the command's own path there.\n\
+         build = {build}\n\
+         target = {target}  # {MARK}: as `args` in {experiment}\n\
+         storage = \"unknown\"  # {MARK}: what it does before it acknowledges, for the record\n\
+         objective = \"cpu-per-record\"  # what decides; also latency-p50, latency-p99\n\
+         require = [\"p99<250ms\", \"errors<0.1%\"]  # {MARK}: what has to hold in every state\n\
+         budget = \"1h\"\n\
+         allow = [\"binary\", \"broker\", \"client\"]  # and \"host\": settings of this machine, as root and with --yes\n\
+         # forbid = [\"partitions\", \"topic.retention.*\"]  # settings that nothing touches\n\
+         durability = false  # true: what an acknowledgement promises may be another\n\
+         # keep_disturbed = true  # on a virtual machine that is never alone\n\
+         \n\
+         # Changes to try beside those that Hone finds:\n\
+         # [[tune.candidate]]\n\
+         # set = \"env.MALLOC_ARENA_MAX=1\"\n\
+         # hope = 0.02  # the share of the objective that it may save\n\
+         \n\
+         [workload.users]\n\
+         client = \"librdkafka\"\n\
+         requests_per_s = 2000  # {MARK}: records a second that your producers send, or fewer\n\
+         record_bytes = 500\n\
+         connections = 8  # {MARK}: producers\n\
+         partitions = 8\n\
+         payload = \"orders\"\n\
+         warmup_requests = 2000\n\
+         duration_s = 5\n"
+    ))
 }
 
 /// Lines (from 1) that hold something to fill in, and what.
@@ -221,7 +271,10 @@ fn server(choice: &Choice<'_>) -> String {
             "args = [\"-listen\", \"127.0.0.1:{port}\", \"-pprof\", \"127.0.0.1:{port2}\"]  # FILL IN: how it is told its addresses\n"
                 .to_owned()
         }
-        _ => "args = [\"--port\", \"{port}\"]  # FILL IN: how it is told its port, and that it keeps its data in {data}\n".to_owned(),
+        _ => format!(
+            "args = {}  # {MARK}: how it is told its port, and that it keeps its data in {{data}}\n",
+            list(SERVED)
+        ),
     };
     let ready = match choice.load {
         Load::Kafka => "# It counts as ready when it answers as a Kafka broker.\n",
@@ -365,6 +418,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A name with what TOML would end a string at, and one that no name may have.
+    #[test]
+    fn what_speaks_kafka_gets_a_file_to_tune_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let survey = survey(Kind::CMake, &[("broker", "src")], SERVES, &[]);
+        let found = &survey.found[0];
+        let choice = |load| Choice {
+            survey: &survey,
+            found,
+            program: &found.programs[0],
+            load,
+            source: ".",
+            trouble: None,
+        };
+        for load in [Load::Command, Load::Run] {
+            assert_eq!(tune_text(&choice(load), "hone.toml", "tune.toml"), None);
+        }
+        std::fs::write(folder.path().join("my \"x\".toml"), "").unwrap();
+        let text = tune_text(&choice(Load::Kafka), "my \"x\".toml", "tune.toml").unwrap();
+        let asked = crate::tune::file::parse(&text, &folder.path().join("tune.toml"), "unused").unwrap();
+        assert_eq!((asked.budget_s, &*asked.name), (Some(3_600.0), "x-tune"));
+        assert_eq!(to_fill_in(&text).len(), 5, "{text}");
     }
 
     #[test]

@@ -74,6 +74,34 @@ fn a_file_that_is_there_stays_as_it_is() {
 }
 
 #[test]
+fn what_speaks_kafka_can_be_tuned_from_its_first_file_on() {
+    let cmake = "project(flow)\nadd_executable(flow main.c)\n";
+    let tree = tree(&[("CMakeLists.txt", cmake), ("main.c", SERVER)]);
+    let ran = hone_in(tree.path(), &["init", "--load", "kafka"]).expect_code(0);
+    assert!(
+        ran.stdout.contains("hone tune ") && ran.stdout.contains("tune.toml --dry-run"),
+        "{}",
+        ran.stdout
+    );
+    let plan = hone_in(tree.path(), &["tune", "tune.toml", "--dry-run"]).expect_code(0).stdout;
+    for told in ["all of it", "builds: ", "first look", "1 candidate that are builds", "The budget of 1 h"] {
+        assert!(plan.contains(told), "{told}\n{plan}");
+    }
+    // A file that is there stays, whichever it is.
+    fs::remove_file(tree.path().join("hone.toml")).unwrap();
+    fs::write(tree.path().join("tune.toml"), "mine\n").unwrap();
+    let ran = hone_in(tree.path(), &["init", "--load", "kafka"]).expect_code(0);
+    assert!(ran.stdout.contains("Left as it is"), "{}", ran.stdout);
+    assert_eq!(fs::read_to_string(tree.path().join("tune.toml")).unwrap(), "mine\n");
+    hone_in(tree.path(), &["init", "--load", "kafka", "--output", "service.toml"]).expect_code(0);
+    hone_in(tree.path(), &["tune", "service-tune.toml", "--dry-run"]).expect_code(0);
+    assert!(!tree.path().join("runs").exists());
+    // What does not speak it gets none.
+    hone_in(tree.path(), &["init", "--output", "other.toml"]).expect_code(0);
+    assert!(!tree.path().join("other-tune.toml").exists());
+}
+
+#[test]
 fn a_workspace_of_cargo_is_asked_for_its_programs() {
     let member =
         |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");

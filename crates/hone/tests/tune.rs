@@ -299,6 +299,9 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
     refused("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "`allow` does not name");
     refused("allow = [\"host\"]\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "say --yes");
     refused("bugdet = \"1m\"\n", 2, "did you mean `budget`");
+    refused("forbid = [\"lingr\"]\n", 2, "did you mean `linger`");
+    let forbidden = "forbid = [\"client.batch.*\"]\n";
+    refused(&format!("{forbidden}{PLANTED}"), 2, "forbidden by `forbid`, which names `client.batch.*`");
     refused("[[tune.candidate]]\nset = \"env.X=1,2\"\n", 2, "sets both sides");
     // As long as builds may take, nothing is built for what can't be measured.
     fs::write(folder.path().join("build.toml"), "name = \"x\"\n").unwrap();
@@ -314,4 +317,25 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
         assert!(plan.stdout.contains(told), "{}", plan.stdout);
     }
     assert!(!folder.path().join("runs").exists());
+}
+
+/// Windows of 0.4 s, both sides at once: 5 pairs of the look, and 6 for each of three candidates.
+#[test]
+fn a_dry_run_says_how_long_all_of_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), &format!("budget = \"1m\"\nforbid = [\"partitions\"]\n{PLANTED}"));
+    let plan = tune(folder.path(), &["hone.toml", "--dry-run", "--json"]).expect_code(0).json();
+    let estimate = &plan["body"]["estimate"];
+    let near = |value: &Value, expected: f64| (value.as_f64().unwrap() - expected).abs() < 1e-6;
+    assert!(near(&estimate["total"]["least_s"], 0.4 * (5.0 + 3.0 * 6.0)), "{estimate:#}");
+    assert!(near(&estimate["comparison"]["least_s"], 2.4), "{estimate:#}");
+    // All of what may be found, and the end: more than the windows of the look and the three.
+    assert!(estimate["total"]["most_s"].as_f64().unwrap() > 100.0, "{estimate:#}");
+    assert_eq!(plan["body"]["name"], "orders");
+    let plan = tune(folder.path(), &["hone.toml", "--dry-run"]).expect_code(0).stdout;
+    for told in
+        ["all of it", "3 candidates of the file", "The budget of 1 min reaches for", "Forbidden: partitions."]
+    {
+        assert!(plan.contains(told), "{told}\n{plan}");
+    }
 }

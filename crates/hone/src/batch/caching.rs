@@ -62,6 +62,11 @@ pub(crate) struct FlushBounds {
     pub(crate) flush_bytes: u64,
 }
 
+impl FlushBounds {
+    /// Where nobody says otherwise: as Redpanda has them.
+    pub(crate) const USUAL: Self = Self { flush_ms: 100, flush_bytes: 262_144 };
+}
+
 impl Family {
     /// By the properties that a topic has.
     ///

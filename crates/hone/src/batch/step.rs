@@ -67,7 +67,6 @@ impl Step {
     pub(crate) fn changes(&self, engine: &Engine) -> Result<Vec<Change>> {
         let Parsed { producer, others } = self.parsed()?;
         let mut changes = Vec::new();
-        let client = self.client(engine)?;
         let of = |kind: &str, name: &str, to: String| Change {
             kind: kind.to_owned(),
             name: name.to_owned(),
@@ -76,6 +75,8 @@ impl Step {
             was: None,
         };
         if let Some(producer) = producer {
+            // What is the topic's alone can be had with every engine.
+            let client = self.client(engine)?;
             let properties = settings::properties(client, &producer).unwrap_or_default();
             changes.extend(properties.into_iter().map(|(name, value)| of("client", name, value)));
             changes.extend(producer.codec.map(|codec| of("load", "compression", codec.name().to_owned())));
@@ -86,6 +87,12 @@ impl Step {
         }
         changes.extend(others);
         Ok(changes)
+    }
+
+    /// What it sets, as it was written, without the values.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let parts = parts(&self.text);
+        parts.iter().filter_map(|part| Some(part.split_once('=')?.0.trim().to_owned())).collect()
     }
 
     fn client(&self, engine: &Engine) -> Result<Client> {
@@ -106,8 +113,8 @@ impl Step {
     /// # Errors
     /// When the load's engine has no settings.
     pub(crate) fn removed(&self, engine: &Engine) -> Result<Vec<(&'static str, String)>> {
-        let client = self.client(engine)?;
         let Some(producer) = self.parsed()?.producer else { return Ok(Vec::new()) };
+        let client = self.client(engine)?;
         let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = engine else {
             return Ok(Vec::new());
         };

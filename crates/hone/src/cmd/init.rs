@@ -19,7 +19,8 @@ use crate::survey::{Found, Kind, Program, Survey, survey};
 /// Look at a source tree, or at a linked program, and write a commented hone.toml for it.
 ///
 /// Knows Cargo, Go modules, CMake, Meson, make with and without a configure script, and linked programs. It says what it saw, and
-/// marks what only you can know. Nothing is built, and a file that is there is never written over.
+/// marks what only you can know. For what speaks Kafka's protocol (--load kafka) it writes a second file, tune.toml, for `hone tune`.
+/// Nothing is built, and a file that is there is never written over.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone init
@@ -50,6 +51,17 @@ pub(crate) struct Written {
     pub(crate) program: String,
     pub(crate) load: &'static str,
     pub(crate) fill_in: Vec<ToFillIn>,
+    /// The second file, for `hone tune`, where the target speaks Kafka's protocol.
+    pub(crate) tune: Option<ForTune>,
+}
+
+/// A file for `hone tune`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ForTune {
+    pub(crate) file: PathBuf,
+    pub(crate) fill_in: Vec<ToFillIn>,
+    /// Whether it was there before, and is left as it was.
+    pub(crate) was_there: bool,
 }
 
 /// A build system that was seen.
@@ -79,8 +91,28 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let choice = Choice { survey: &seen, found, program: &program, load, source: &source, trouble };
     let text = starter::text(&choice);
     write_new(&file, &text)?;
-    desk.show_found("init", &written(&choice, file, &text), show::init::text)?;
+    let tune = for_tune(&choice, &file)?;
+    desk.show_found("init", &written(&choice, file, &text, tune), show::init::text)?;
     Ok(Ending::Done)
+}
+
+/// Writes the file for `hone tune` beside the experiment, for a target that it can load. One that is there stays.
+fn for_tune(choice: &Choice<'_>, experiment: &Path) -> Result<Option<ForTune>> {
+    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = experiment.file_stem().unwrap_or_default().to_string_lossy();
+    let own = if stem == "hone" { "tune.toml".to_owned() } else { format!("{stem}-tune.toml") };
+    let Some(text) = starter::tune_text(choice, &name(experiment), &own) else { return Ok(None) };
+    let file = experiment.with_file_name(own);
+    let was_there = file.symlink_metadata().is_ok();
+    if !was_there {
+        write_new(&file, &text)?;
+    }
+    let fill_in = if was_there { Vec::new() } else { to_fill_in(&text) };
+    Ok(Some(ForTune { file, fill_in, was_there }))
+}
+
+fn to_fill_in(text: &str) -> Vec<ToFillIn> {
+    starter::to_fill_in(text).into_iter().map(|(line, what)| ToFillIn { line, what }).collect()
 }
 
 /// What BOLT would refuse a finished program for.
@@ -89,14 +121,13 @@ fn trouble(program: &Path) -> Option<String> {
     looked.err().map(|error| format!("{error:#}"))
 }
 
-fn written(choice: &Choice<'_>, file: PathBuf, text: &str) -> Written {
+fn written(choice: &Choice<'_>, file: PathBuf, text: &str, tune: Option<ForTune>) -> Written {
     let seen = |found: &Found| Seen {
         file: found.file.clone(),
         kind: found.kind.name(),
         programs: found.programs.iter().map(|program| program.name.clone()).collect(),
         used: std::ptr::eq(found, choice.found),
     };
-    let fill_in = starter::to_fill_in(text).into_iter();
     Written {
         file,
         saw: choice.survey.found.iter().map(seen).collect(),
@@ -106,7 +137,8 @@ fn written(choice: &Choice<'_>, file: PathBuf, text: &str) -> Written {
             Load::Run => "itself: it does its work and ends",
             Load::Kafka => "Hone's own load of the Kafka API",
         },
-        fill_in: fill_in.map(|(line, what)| ToFillIn { line, what }).collect(),
+        fill_in: to_fill_in(text),
+        tune,
     }
 }
 

@@ -12,7 +12,8 @@ use crate::Ending;
 use crate::bench;
 use crate::experiment::{self, Asked, Experiment};
 use crate::folder::RunFolder;
-use crate::optimize::steps::{Phase, PhaseEnd};
+use crate::optimize::steps::{Phase, PhaseEnd, took_s};
+use crate::optimize::takes::{self, MAKING, Takes};
 use crate::optimize::tree::BASELINE;
 use crate::optimize::{Job, dry, is_worse, optimize, rule};
 use crate::show;
@@ -108,15 +109,51 @@ fn check_rule_and_loads(experiment: &Experiment) -> Result<()> {
     rule::check(experiment)
 }
 
-/// The plain program of an experiment and its variants, each behind the one that it builds on: everything up to the judging, by a run in
-/// `output`. One that was broken off there goes on.
+/// What the builds of an experiment take, as far as its file says it.
+///
+/// # Errors
+/// With what is wrong with it.
+pub(super) fn takes(file: &Path) -> Result<Takes> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the experiment {} can't be read", file.display()))?;
+    Ok(takes::takes(&experiment::parse_asked(&text, file, &Asked::default())?))
+}
+
+/// Programs that an experiment made.
+pub(super) struct Programs {
+    pub(super) plain: PathBuf,
+    /// Those that are worth a comparison, each behind the one that it builds on.
+    pub(super) variants: Vec<(String, PathBuf)>,
+    pub(super) trained_by: Vec<String>,
+    /// Why the variants were not made.
+    pub(super) stopped: Option<String>,
+}
+
+/// The plain program of an experiment and its variants: everything up to the judging, by a run in `output`. One that was broken off there goes
+/// on. Before each phase behind the first `stops` is asked, with the seconds that all the rest takes at least, whether the time is over; then the
+/// plain program is all that there is.
 ///
 /// # Errors
 /// As for the phases.
-pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
+pub(super) fn programs(
+    file: &Path,
+    output: &Path,
+    stops: &dyn Fn(f64) -> Option<String>,
+    desk: &Desk,
+) -> Result<Programs> {
     let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
     let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
-    for phase in [Phase::Baseline, Phase::Train, Phase::Build] {
+    let takes = takes::takes(&experiment);
+    let mut stopped = None;
+    for (done, phase) in MAKING.into_iter().enumerate() {
+        if done > 0 {
+            let took = took_s(&newest(output, &experiment.name)?);
+            let compile_s = took.get(BUILD_BASELINE).copied().unwrap_or_default();
+            stopped = stops(takes.rest_s(done, compile_s));
+        }
+        if stopped.is_some() {
+            break;
+        }
         run(phase_of(file, output, &experiment.name, phase), desk)?;
     }
     let made = newest(output, &experiment.name)?.join("bin");
@@ -125,10 +162,9 @@ pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathB
         files.find(|path| path.is_file())
     };
     let plain = program(BASELINE).with_context(|| format!("{} holds no plain build", made.display()))?;
-    let variants = experiment.variants.iter().map(|variant| variant.name.clone());
-    let of_variants =
-        variants.filter(|name| name != BASELINE).filter_map(|name| Some((name.clone(), program(&name)?)));
-    Ok((plain, of_variants.collect()))
+    let tried = takes.tried.into_iter().filter(|_| stopped.is_none());
+    let variants = tried.filter_map(|name| Some((name.clone(), program(&name)?))).collect();
+    Ok(Programs { plain, variants, trained_by: takes.trained_by, stopped })
 }
 
 /// A phase of the only run in a folder: the one that is there goes on, whatever its phase.
@@ -143,6 +179,9 @@ fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> Arguments {
         variants: None,
     }
 }
+
+/// The step that says how long a compiler takes for one program.
+const BUILD_BASELINE: &str = "build-baseline";
 
 /// How a run is begun where another one was to be gone on with.
 const ANEW: &str = "without --resume or by --only baseline";

@@ -20,6 +20,7 @@ use crate::progress::Progress;
 use crate::show;
 use crate::standing::Standing;
 use crate::topics::sweep_left_overs;
+use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, parse};
 use crate::tune::session::{Session, pairs_s};
 use crate::{Ending, Usage};
@@ -27,7 +28,8 @@ use crate::{Ending, Usage};
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
 /// FILE names the load, what decides, what may be changed, and perhaps changes to try. Hone adds those that follow from what it sees: the
-/// batches of the producers, codecs that make the broker pack anew. Each is one comparison as of `hone compare`, against the state that was
+/// batches of the producers, codecs that make the broker pack anew, and where they are allowed the machine's settings on the way to the data and
+/// earlier acknowledgements. What is hoped to save most for a minute comes first. Each is one comparison as of `hone compare`, against the state that was
 /// kept until then. In the end all that was kept is held against all but each one of it, and against the first state; what does not help
 /// there is put back. Everything is as it was behind the run; what to set to keep it is told.
 ///
@@ -48,6 +50,7 @@ A file:
   budget = \"30m\"                   # as long as there is something to try without it
   allow = [\"broker\", \"client\"]     # and \"binary\", \"host\"
   # build = \"optimize.toml\"        # an experiment of hone optimize whose builds are tried; target = \"{program} --listen ...\"
+  forbid = [\"partitions\", \"topic.retention.*\"]   # settings that nothing touches
   durability = false               # true: changes of what an acknowledgement promises may be tried
 
   [[tune.candidate]]               # beside what Hone finds; find = false tries these alone
@@ -65,7 +68,7 @@ pub(crate) struct Arguments {
     /// The experiment file, with a [tune] part.
     #[arg(required_unless_present = "resume")]
     file: Option<PathBuf>,
-    /// Show what would be tried first and how long it would take; start nothing.
+    /// Show what would be tried first and how long each part and all of it would take; start nothing.
     #[arg(long)]
     dry_run: bool,
     /// Go on with an interrupted run, behind its last pair. TLS and login are said again: they are kept nowhere.
@@ -99,11 +102,19 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
     let asked = parse(&text, path, &arm::embedded()?)?;
+    let (asked, no_knobs) = asked.with_knobs_of_the_host(&arguments.output);
     // Builds take long, so whatever can be refused is refused before them.
     asked.check_all(&security)?;
     asked.build.as_deref().map_or(Ok(()), optimize::check)?;
+    let builds = asked.build.as_deref().map(optimize::takes).transpose()?;
+    let estimate = asked.estimate(&security, builds.as_ref())?;
     if arguments.dry_run {
-        return desk.show_found("tuning-plan", &asked, show::tuning::plan).map(|()| Ending::Done);
+        let planned = Planned { asked, estimate, no_knobs };
+        return desk.show_found("tuning-plan", &planned, show::tuning_plan::text).map(|()| Ending::Done);
+    }
+    asked.has_time_for_builds(&estimate)?;
+    if let Some(why) = no_knobs {
+        desk.progress.line(&format!("No settings of the machine are tried: {why}"));
     }
     if asked.changes_the_host() && !arguments.yes {
         return Err(Usage(
@@ -137,8 +148,14 @@ struct Builds {
     earlier_s: f64,
 }
 
-/// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt.
-fn built(asked: Asked, folder: &RunFolder, desk: &Desk) -> Result<Builds> {
+/// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt. `left_s` is what is left of the budget.
+fn built(
+    asked: Asked,
+    folder: &RunFolder,
+    security: &Security,
+    left_s: &dyn Fn() -> Option<f64>,
+    desk: &Desk,
+) -> Result<Builds> {
     let Some(file) = asked.build.clone() else { return Ok(Builds { asked, earlier_s: 0.0 }) };
     let known = folder.read_note::<Built>(BUILT)?;
     let earlier_s = known.as_ref().map_or(0.0, |built| built.took_s);
@@ -147,13 +164,35 @@ fn built(asked: Asked, folder: &RunFolder, desk: &Desk) -> Result<Builds> {
         None => {
             desk.progress.line(&format!("Builds: by {}", file.display()));
             let begun = Instant::now();
-            let (plain, variants) = optimize::programs(&file, &folder.join("builds"), desk)?;
-            let built = Built { plain, variants, took_s: begun.elapsed().as_secs_f64() };
+            let then_s = asked.estimate(security, None)?.first_change_s;
+            let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s, rest_s, then_s));
+            let made = optimize::programs(&file, &folder.join("builds"), &stops, desk)?;
+            made.stopped.iter().for_each(|why| desk.progress.line(why));
+            let built = Built {
+                plain: made.plain,
+                variants: made.variants,
+                trained_by: made.trained_by,
+                stopped: made.stopped,
+                took_s: begun.elapsed().as_secs_f64(),
+            };
             folder.write_note(BUILT, &built)?;
             built
         }
     };
     Ok(Builds { asked: asked.with_builds(&built)?, earlier_s })
+}
+
+/// Why builds end here: with their rest, nothing would be left of the budget to try anything in.
+fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
+    (left_s < rest_s + then_s).then(|| {
+        format!(
+            "The builds were broken off, and none is tried: {} of the budget were left, the rest of them would have taken {} at least, by what the plain build \
+             took, and a first look with one comparison takes {}. What needs no build was tried in that time",
+            show::time(left_s),
+            show::time(rest_s),
+            show::time(then_s)
+        )
+    })
 }
 
 /// Notes what the run stands on, or holds it against what an earlier attempt stood on.
@@ -184,7 +223,9 @@ fn go(
     let earlier_s = pairs_s(folder.path());
     let way_on =
         || format!("go on behind the last pair with: hone tune --resume {}", folder.path().display());
-    let builds = built(asked, folder, desk).with_context(way_on)?;
+    let budget_s = asked.budget_s;
+    let left_s = || Some(budget_s? - earlier_s - begun.elapsed().as_secs_f64());
+    let builds = built(asked, folder, security, &left_s, desk).with_context(way_on)?;
     same_standing(&builds.asked, folder, security)?;
     let place = Place { home, folder, begun, earlier_s: earlier_s + builds.earlier_s };
     let tuning = tuned(&builds.asked, &place, security, &desk.progress).with_context(way_on)?;
@@ -227,5 +268,22 @@ fn ending(tuning: &Tuning) -> Ending {
     match tuning.together.as_ref().is_some_and(Together::is_rejected) {
         true => Ending::Worse,
         false => Ending::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They are broken off only where nothing could be tried behind them.
+    #[test]
+    fn builds_that_would_eat_the_budget_are_broken_off() {
+        assert_eq!(no_time(1_000.0, 700.0, 300.0), None);
+        let why = no_time(1_000.0, 701.0, 300.0).unwrap();
+        for told in
+            ["16 min 40 s of the budget were left", "11 min 41 s at least", "one comparison takes 5 min"]
+        {
+            assert!(why.contains(told), "{told}: {why}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::arm::Arm;
 use crate::show::count;
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
-const CEILING_PROBE_S: f64 = 3.0;
+pub(super) const CEILING_PROBE_S: f64 = 3.0;
 /// CPU that the tick counters need before they tell user from kernel.
 const USER_SHARE_NEEDS_S: f64 = 0.1;
 /// A window of operations that is shorter is told: starting the load and what a neighbour does weigh more in it. LevelDB's intervals

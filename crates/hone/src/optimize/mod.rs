@@ -28,6 +28,7 @@ mod sampling;
 mod shop;
 pub(crate) mod slow;
 pub(crate) mod steps;
+pub(crate) mod takes;
 mod train;
 pub(crate) mod tree;
 

@@ -1,6 +1,8 @@
 //! The steps of an optimisation: each ends in a file, so that a run that was broken off, or was asked for one phase only, goes on
 //! behind the last one.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -152,6 +154,19 @@ impl<'a> Steps<'a> {
         self.folder.write_note(&file, &value)?;
         Ok(value)
     }
+}
+
+/// What the steps of a run took that are done, by their names, in seconds.
+pub(crate) fn took_s(folder: &Path) -> BTreeMap<String, f64> {
+    #[derive(Deserialize)]
+    struct Done {
+        receipt: StepReceipt,
+    }
+    let entries = std::fs::read_dir(folder.join("steps")).into_iter().flatten().flatten();
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    // Others of the folder are no steps with a receipt.
+    let done = texts.filter_map(|text| serde_json::from_str::<Done>(&text).ok());
+    done.map(|done| (done.receipt.step, done.receipt.took_s)).collect()
 }
 
 /// Names of variants have a `+` and an `@`, which are letters of file names.

@@ -1,6 +1,6 @@
 //! What `hone init` saw and wrote, as text.
 
-use crate::cmd::init::{Seen, Written};
+use crate::cmd::init::{Seen, ToFillIn, Written};
 
 /// What was seen, what was chosen, what is left to the user.
 pub(crate) fn text(found: &Written) -> String {
@@ -9,15 +9,21 @@ pub(crate) fn text(found: &Written) -> String {
         out.push_str(&seen_line(seen));
     }
     out.push_str(&format!("program     {}\nload        {}\n", found.program, found.load));
-    out.push_str(&format!("\nWritten: {}\n", found.file.display()));
-    if !found.fill_in.is_empty() {
-        out.push_str("To fill in:\n");
-    }
-    for place in &found.fill_in {
-        out.push_str(&format!("  line {:>3}  {}\n", place.line, place.what));
-    }
+    out.push_str(&format!("\nWritten: {}\n{}", found.file.display(), to_fill_in(&found.fill_in)));
     out.push_str(&format!("Then: hone optimize {}\n", found.file.display()));
+    if let Some(tune) = &found.tune {
+        let what = if tune.was_there { "Left as it is, because it is there already" } else { "Written" };
+        let file = tune.file.display();
+        out.push_str(&format!("\n{what}: {file}\n{}", to_fill_in(&tune.fill_in)));
+        out.push_str(&format!("Or, with builds, settings and clients: hone tune {file} --dry-run\n"));
+    }
     out
+}
+
+fn to_fill_in(places: &[ToFillIn]) -> String {
+    let lines = places.iter().map(|place| format!("  line {:>3}  {}\n", place.line, place.what));
+    let head = if places.is_empty() { "" } else { "To fill in:\n" };
+    std::iter::once(head.to_owned()).chain(lines).collect()
 }
 
 fn seen_line(seen: &Seen) -> String {

@@ -30,6 +30,7 @@ pub(crate) mod selftest;
 pub(crate) mod story;
 pub(crate) mod table;
 pub(crate) mod tuning;
+pub(crate) mod tuning_plan;
 pub(crate) mod version;
 mod watched;
 pub(crate) mod whatif;
@@ -77,6 +78,20 @@ pub(crate) fn span_us(value_us: f64) -> String {
     }
 }
 
+/// A length of time of whole seconds, in the units that a person plans by: `45 s`, `3 min 20 s`, `2 h 5 min`.
+pub(crate) fn time(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    let of = |large: u64, unit: &str, small: u64, rest: &str| match small {
+        0 => format!("{large} {unit}"),
+        _ => format!("{large} {unit} {small} {rest}"),
+    };
+    match whole {
+        ..60 => format!("{whole} s"),
+        60..3_600 => of(whole / 60, "min", whole % 60, "s"),
+        _ => of(whole / 3_600, "h", whole % 3_600 / 60, "min"),
+    }
+}
+
 /// Columns of running text; tables may be wider.
 const COLUMNS: usize = 100;
 
@@ -112,6 +127,15 @@ pub(crate) fn bytes(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_in_the_units_of_a_plan() {
+        for (seconds, expected) in
+            [(0.0, "0 s"), (59.6, "1 min"), (200.0, "3 min 20 s"), (3_600.0, "1 h"), (7_530.0, "2 h 5 min")]
+        {
+            assert_eq!(time(seconds), expected);
+        }
+    }
 
     #[test]
     fn long_text_is_wrapped_at_words_and_nothing_is_lost() {

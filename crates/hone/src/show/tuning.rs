@@ -3,8 +3,6 @@
 use hone_record::{Tuning, TuningStep};
 
 use super::{number, proof, wrapped};
-use crate::tune::candidate::Candidate;
-use crate::tune::file::Asked;
 
 /// All of it, for a terminal.
 pub(crate) fn text(tuning: &Tuning) -> String {
@@ -44,44 +42,6 @@ pub(crate) fn headline(tuning: &Tuning) -> String {
         tuning.load,
         tuning.sentence(),
         tuning.stopped
-    )
-}
-
-/// What would be tried first, and how long that takes at least.
-pub(crate) fn plan(asked: &Asked) -> String {
-    let allowed: Vec<&str> = asked.allowed.iter().map(|altitude| altitude.label()).collect();
-    let mut candidates: Vec<&Candidate> = asked.candidates.iter().collect();
-    candidates.sort_by(|one, other| other.hope.share.total_cmp(&one.hope.share));
-    let lines = candidates.iter().map(|candidate| {
-        format!(
-            "  {} ({}), hoped to save {} %: {}",
-            candidate.name,
-            candidate.altitude.label(),
-            number(candidate.hope.share * 100.0),
-            candidate.hope.why
-        )
-    });
-    let named: Vec<String> = lines.collect();
-    let named = if named.is_empty() { "  none".to_owned() } else { named.join("\n") };
-    let found = if asked.find {
-        "Hone looks at the service first, and adds what follows from its batches, requests and codecs."
-    } else {
-        "find = false: nothing else is tried."
-    };
-    let budget = match asked.budget_s {
-        Some(budget_s) => format!("at most {}", crate::show::span_us(budget_s * 1e6)),
-        None => "as long as there is something to try".to_owned(),
-    };
-    format!(
-        "{}: {}\nAllowed: {}. Objective: {}. Budget: {budget}; one change takes {} of windows, with starts and warm-ups more.\n\n\
-         Candidates of the file:\n{named}\n\n{}\n\n{}\n",
-        asked.name,
-        asked.target,
-        allowed.join(", "),
-        asked.objective.label(),
-        crate::show::span_us(asked.windows_s() * 1e6),
-        wrapped(found),
-        wrapped(&asked.rule())
     )
 }
 

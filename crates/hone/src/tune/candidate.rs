@@ -26,6 +26,9 @@ pub(crate) struct Candidate {
     /// Another build of the target's program.
     pub(crate) program: Option<PathBuf>,
     pub(crate) hope: Hope,
+    /// Whether Hone found it, and the file does not name it.
+    #[serde(default)]
+    pub(crate) is_found: bool,
 }
 
 impl Candidate {
@@ -58,13 +61,26 @@ impl Candidate {
                 _ => format!("candidate `{name}` is of several altitudes; try them one after the other"),
             }));
         };
-        Ok(Self { name, altitude, steps, outside, program: None, hope })
+        Ok(Self { name, altitude, steps, outside, program: None, hope, is_found: false })
     }
 
     /// Another build of the target.
     pub(crate) fn of_program(name: String, program: PathBuf, hope: Hope) -> Self {
         let (steps, outside) = (Vec::new(), Vec::new());
-        Self { name, altitude: Altitude::Binary, steps, outside, program: Some(program), hope }
+        Self {
+            name,
+            altitude: Altitude::Binary,
+            steps,
+            outside,
+            program: Some(program),
+            hope,
+            is_found: false,
+        }
+    }
+
+    /// The same, as one that Hone found.
+    pub(crate) fn by_hone(self) -> Self {
+        Self { is_found: true, ..self }
     }
 
     /// What is set, without its value.

@@ -3,9 +3,13 @@
 
 pub(crate) mod book;
 pub(crate) mod candidate;
+pub(crate) mod estimate;
 pub(crate) mod file;
+pub(crate) mod forbid;
 mod lasting;
+pub(crate) mod of_host;
 pub(crate) mod propose;
+pub(crate) mod rank;
 pub(crate) mod session;
 mod side;
 mod together;

@@ -3,6 +3,7 @@
 use hone_record::{Altitude, BatchState, Engine, Hope, Keys, Workload};
 
 use super::candidate::Candidate;
+use crate::batch::caching::FlushBounds;
 use crate::show::number;
 
 /// What is known of a state.
@@ -16,6 +17,15 @@ pub(crate) struct Seen<'a> {
     pub(crate) latency_limit_ms: Option<f64>,
     /// The codec that the broker's default makes of every batch; `None` where it keeps the producer's, or nobody can say.
     pub(crate) broker_codec: Option<&'a str>,
+    /// What an acknowledgement may promise otherwise; `None` where it has to stay as it is.
+    pub(crate) lax: Option<Lax>,
+}
+
+/// Ways to acknowledge earlier, for those who allow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lax {
+    /// Whether the broker knows write caching, and does without it unless a topic asks.
+    pub(crate) caches: bool,
 }
 
 /// What a produce request and a record cost the target, in microseconds of CPU.
@@ -44,6 +54,8 @@ const NEAR_LIMIT: f64 = 0.7;
 const REPACKING: f64 = 0.33;
 /// What a codec may save where none is used: bytes are read, written and checked. A choice, and a low one.
 const PACKING: f64 = 0.02;
+/// What an acknowledgement that waits for less may save. A choice, and a low one: most of what it saves is waits, and no CPU.
+const EARLIER: f64 = 0.05;
 /// Below this there is nothing to hope for.
 pub(crate) const LEAST_HOPE: f64 = 0.01;
 
@@ -95,20 +107,93 @@ impl Costs {
     }
 }
 
-/// What may help, the most hopeful first. Nothing for loads that make no batches of their own.
+/// What may help, the most hopeful first. Nothing for loads of counted operations; for those that make no batches of their own what is the broker's.
 pub(crate) fn propose(seen: &Seen<'_>, allowed: &[Altitude]) -> Vec<Candidate> {
-    if !matches!(seen.workload.engine, Engine::Librdkafka { .. } | Engine::Command { .. }) {
+    if seen.workload.engine.operations().is_some() {
         return Vec::new();
     }
-    let mut found: Vec<Candidate> = [linger(seen), batch_size(seen), broker_codec(seen), codec(seen)]
+    let batches = makes_batches(&seen.workload.engine);
+    let may = |candidate: &Candidate| {
+        let can = batches || candidate.altitude != Altitude::Client;
+        can && allowed.contains(&candidate.altitude) && candidate.hope.share >= LEAST_HOPE
+    };
+    let of_batches = [linger(seen), batch_size(seen), broker_codec(seen), codec(seen), acks(seen)];
+    let mut found: Vec<Candidate> = of_batches
         .into_iter()
         .flatten()
         .chain(topic_codec(seen))
+        .chain(write_caching(seen))
         .filter_map(|(setting, hope)| Candidate::of_settings(&[setting], hope).ok())
-        .filter(|candidate| allowed.contains(&candidate.altitude) && candidate.hope.share >= LEAST_HOPE)
+        .filter(may)
+        .map(Candidate::by_hone)
         .collect();
     found.sort_by(|one, other| other.hope.share.total_cmp(&one.hope.share));
     found
+}
+
+/// Whether its batches are a client's, with settings of their own.
+fn makes_batches(engine: &Engine) -> bool {
+    matches!(engine, Engine::Librdkafka { .. } | Engine::Command { .. })
+}
+
+/// The most changes that a rule could come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AtMost {
+    pub(crate) count: u32,
+    /// One of them, or what it may look like.
+    pub(crate) example: &'static str,
+    what: &'static str,
+}
+
+impl AtMost {
+    /// For people.
+    pub(crate) fn words(&self) -> String {
+        format!("{} {}{}", self.count, self.what, if self.count == 1 { "" } else { "s" })
+    }
+}
+
+/// The most changes that the rules could come to, one after the other. A rule that has helped is asked again, so a linger may
+/// be followed by each longer one.
+pub(crate) fn at_most(
+    workload: &Workload,
+    allowed: &[Altitude],
+    latency_limit_ms: Option<f64>,
+    durability: bool,
+) -> Vec<AtMost> {
+    if workload.engine.operations().is_some() {
+        return Vec::new();
+    }
+    let packs_anew = workload
+        .topic_config
+        .get("compression.type")
+        .is_some_and(|codec| !is_kept(codec, &workload.compression));
+    let is_packed = workload.compression != "none";
+    let of_client = allowed.contains(&Altitude::Client) && makes_batches(&workload.engine);
+    let of_broker = allowed.contains(&Altitude::Broker);
+    let lingers = open_lingers(workload, latency_limit_ms).count() as u32;
+    let all = [
+        (of_client, lingers, "linger=1ms", "linger"),
+        (of_client, larger_batches(workload), "batch-size=1MiB", "batch size"),
+        (of_client, u32::from(packs_anew || !is_packed), "codec=lz4", "codec"),
+        (of_client && durability, u32::from(waits_for_all(workload)), "acks=1", "acks"),
+        (of_broker, u32::from(packs_anew), "topic.compression.type=producer", "codec of the topic"),
+        (
+            of_broker && durability,
+            u32::from(!has_caching(workload)),
+            "topic.write.caching=true",
+            "write caching",
+        ),
+    ];
+    let may = all.into_iter().filter(|(may, count, ..)| *may && *count > 0);
+    may.map(|(_, count, example, what)| AtMost { count, example, what }).collect()
+}
+
+/// Fourfold limits up to librdkafka's own.
+fn larger_batches(workload: &Workload) -> u32 {
+    const MOST_BYTES: f64 = 1e6;
+    std::iter::successors(Some(batch_limit(workload)), |limit| Some(limit * 4.0))
+        .take_while(|limit| *limit > 0.0 && *limit < MOST_BYTES)
+        .count() as u32
 }
 
 type Setting = (String, Hope);
@@ -126,9 +211,8 @@ fn records_per_batch_per_s(seen: &Seen<'_>) -> f64 {
 fn linger(seen: &Seen<'_>) -> Option<Setting> {
     let now = requests_per_record(seen.state)?;
     let (rate, linger_ms) = (records_per_batch_per_s(seen), linger_ms(seen.workload));
-    let most_ms = seen.latency_limit_ms.map_or(f64::MAX, |limit_ms| limit_ms * OF_THE_LIMIT);
     let saved = |ms: f64| seen.costs.saved(now, now.min(1.0 / (1.0 + rate * ms / 1e3)));
-    let open = || LINGERS_MS.into_iter().filter(|ms| *ms > linger_ms && *ms <= most_ms);
+    let open = || open_lingers(seen.workload, seen.latency_limit_ms);
     let best = open().map(saved).fold(0.0, f64::max);
     let chosen = open().find(|ms| saved(*ms) >= MOST_OF_IT * best)?;
     let why = format!(
@@ -140,6 +224,13 @@ fn linger(seen: &Seen<'_>) -> Option<Setting> {
         seen.costs.words()
     );
     Some((format!("linger={chosen}ms"), Hope { share: saved(chosen), why }))
+}
+
+/// Those that are longer than the load's, and leave time for sending.
+fn open_lingers(workload: &Workload, latency_limit_ms: Option<f64>) -> impl Iterator<Item = f64> {
+    let now_ms = linger_ms(workload);
+    let most_ms = latency_limit_ms.map_or(f64::MAX, |limit_ms| limit_ms * OF_THE_LIMIT);
+    LINGERS_MS.into_iter().filter(move |ms| *ms > now_ms && *ms <= most_ms)
 }
 
 fn batch_size(seen: &Seen<'_>) -> Option<Setting> {
@@ -202,6 +293,35 @@ fn codec(seen: &Seen<'_>) -> Option<Setting> {
     }
     let why = "nothing is packed: fewer bytes to read, write, check and copy; what packing costs the producers is not in the objective";
     Some(("codec=lz4".to_owned(), Hope { share: PACKING, why: why.to_owned() }))
+}
+
+/// An acknowledgement by the leader alone, for those who allow it.
+fn acks(seen: &Seen<'_>) -> Option<Setting> {
+    seen.lax.filter(|_| waits_for_all(seen.workload) && !seen.workload.idempotent)?;
+    let why = "acknowledgements wait for every replica in sync (acks=all), and durability = true lets the leader's memory be enough: what it loses \
+               before others have it was acknowledged and is gone";
+    Some(("acks=1".to_owned(), Hope { share: EARLIER, why: why.to_owned() }))
+}
+
+/// An acknowledgement from memory, for those who allow it.
+fn write_caching(seen: &Seen<'_>) -> Option<Setting> {
+    seen.lax.filter(|lax| lax.caches && waits_for_all(seen.workload) && !has_caching(seen.workload))?;
+    let FlushBounds { flush_ms, flush_bytes } = FlushBounds::USUAL;
+    let why = format!(
+        "acknowledgements wait for a flush, and durability = true lets memory be enough: an outage of a majority of the replicas loses up to {flush_ms} ms \
+         or {flush_bytes} bytes of each partition that were acknowledged (hone batch caching)"
+    );
+    let setting =
+        format!("topic.write.caching=true,topic.flush.ms={flush_ms},topic.flush.bytes={flush_bytes}");
+    Some((setting, Hope { share: EARLIER, why }))
+}
+
+fn waits_for_all(workload: &Workload) -> bool {
+    workload.acks == -1
+}
+
+fn has_caching(workload: &Workload) -> bool {
+    workload.topic_config.contains_key("write.caching")
 }
 
 fn requests_per_record(state: &BatchState) -> Option<f64> {
@@ -268,7 +388,7 @@ mod tests {
     }
 
     fn seen<'a>(state: &'a BatchState, workload: &'a Workload) -> Seen<'a> {
-        Seen { state, workload, costs: GUESS, latency_limit_ms: None, broker_codec: None }
+        Seen { state, workload, costs: GUESS, latency_limit_ms: None, broker_codec: None, lax: None }
     }
 
     fn names(seen: &Seen<'_>) -> Vec<String> {
@@ -327,6 +447,55 @@ mod tests {
         // Dearer where requests are fewer: none of it is the requests'.
         assert_eq!(Costs::of(&[state(1.0, 1.0), state(10.0, 3.0)]).request_us, 0.0);
         assert_eq!(Costs::of(&[]), GUESS);
+    }
+
+    /// Never unless it is allowed, and each with what can be lost.
+    #[test]
+    fn acknowledging_earlier_is_proposed_only_where_it_may_be() {
+        let (state, load) = (state(400.0, 0.6), load());
+        assert_eq!(names(&seen(&state, &load)), ["codec=lz4"]);
+        let lax = |caches| Seen { lax: Some(Lax { caches }), ..seen(&state, &load) };
+        let caching = "topic.write.caching=true,topic.flush.ms=100,topic.flush.bytes=262144";
+        assert_eq!(names(&lax(true)), ["acks=1", caching, "codec=lz4"]);
+        assert_eq!(names(&lax(false)), ["acks=1", "codec=lz4"], "a broker without write caching");
+        for candidate in propose(&lax(true), &Altitude::ALL).iter().take(2) {
+            assert!(candidate.promise(&load.engine).unwrap().is_some(), "{candidate:?}");
+            assert!(candidate.hope.why.contains("durability = true"), "{candidate:?}");
+        }
+        let cached = Workload {
+            topic_config: [("write.caching".to_owned(), "true".to_owned())].into(),
+            acks: 1,
+            ..load.clone()
+        };
+        assert_eq!(names(&Seen { lax: Some(Lax { caches: true }), ..seen(&state, &cached) }), ["codec=lz4"]);
+    }
+
+    #[test]
+    fn what_is_the_brokers_is_proposed_for_every_engine() {
+        let state = state(1.0, 15.0);
+        let topic_config = BTreeMap::from([("compression.type".to_owned(), "zstd".to_owned())]);
+        let wire = Workload { engine: Engine::Wire, topic_config, ..load() };
+        let found = Seen { lax: Some(Lax { caches: true }), ..seen(&state, &wire) };
+        let caching = "topic.write.caching=true,topic.flush.ms=100,topic.flush.bytes=262144";
+        assert_eq!(names(&found), ["topic.compression.type=producer", caching]);
+        for candidate in propose(&found, &Altitude::ALL) {
+            candidate.changes(&wire.engine).unwrap();
+        }
+    }
+
+    /// Six lingers above 0, two of them within half of 30 ms; 16 KiB three times fourfold is above 1 MB.
+    #[test]
+    fn the_most_that_the_rules_come_to_is_counted() {
+        let count = |workload: &Workload, limit_ms, durability| -> u32 {
+            at_most(workload, &Altitude::ALL, limit_ms, durability).iter().map(|rule| rule.count).sum()
+        };
+        assert_eq!(count(&load(), None, false), 6 + 1, "lingers, and lz4");
+        assert_eq!(count(&load(), Some(30.0), false), 2 + 1);
+        assert_eq!(count(&load(), None, true), 6 + 1 + 2);
+        let command = Engine::Command { command: vec!["c".to_owned()], settings: BTreeMap::new() };
+        assert_eq!(count(&Workload { engine: command, ..load() }, None, false), 5 + 3 + 1);
+        assert_eq!(count(&Workload { engine: Engine::Wire, ..load() }, None, false), 0);
+        assert!(at_most(&load(), &[Altitude::Host], None, true).is_empty());
     }
 
     #[test]

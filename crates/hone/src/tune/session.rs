@@ -18,7 +18,8 @@ use super::book::{About, REPLACED, closing, of_all, of_step};
 use super::candidate::{Candidate, family};
 use super::file::{Asked, turns};
 use super::lasting;
-use super::propose::{Costs, LEAST_HOPE, Seen, propose};
+use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
+use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
 use crate::arm::Place;
 use crate::decide::{Terms, broken_by, decide, fixed, guards, required, windows};
@@ -30,7 +31,7 @@ use crate::progress::Progress;
 use crate::topics::{Topics, looked_after};
 
 /// Pairs of equal arms, before anything is changed.
-const PILOT_PAIRS: u32 = 5;
+pub(super) const PILOT_PAIRS: u32 = 5;
 /// What would have come next is told up to so many.
 const PASSED_OVER: usize = 3;
 /// What was rejected is tried again, in the state of another change, when it is hoped to save so many times more.
@@ -58,6 +59,9 @@ pub(crate) struct Session<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Chosen {
     candidate: Candidate,
+    /// What put it first.
+    #[serde(default)]
+    reason: String,
     passed_over: Vec<String>,
 }
 
@@ -113,7 +117,7 @@ impl Asked {
     }
 
     /// What both share can't be in two states at once.
-    fn mode_of(&self, sides: [&Side; 2]) -> Mode {
+    pub(super) fn mode_of(&self, sides: [&Side; 2]) -> Mode {
         let outside =
             sides.iter().any(|side| !side.sets.is_empty() || matches!(side.place, Place::Address(_)));
         if outside { Mode::Solo } else { self.mode }
@@ -165,18 +169,19 @@ impl Asked {
              held against all but each: what makes the others worse, breaks a guard rail that holds without it, or does not stand the load \
              with them is put back, the worst one first, and the others are held against each other again. What is left is held against \
              the first state by the same rule as a change; where that is not shown to help, the one that is worth least is put back, and \
-             the rest is tested again.",
+             the rest is tested again.{}",
             terms.words(""),
             if self.durability {
                 "Changes of what an acknowledgement promises were allowed."
             } else {
                 "No change of what an acknowledgement promises is tried."
-            }
+            },
+            self.forbidden_in_words().map(|words| format!(" {words}")).unwrap_or_default()
         )
     }
 
     /// The tightest latency that a rule allows, in milliseconds.
-    fn latency_limit_ms(&self) -> Result<Option<f64>> {
+    pub(super) fn latency_limit_ms(&self) -> Result<Option<f64>> {
         let rules = self.rules()?;
         let limits = rules.iter().filter_map(crate::require::Rule::latency_limit_us);
         Ok(limits.reduce(f64::min).map(|us| us / 1e3))
@@ -231,6 +236,10 @@ impl Session<'_> {
         standing.longest_s = pair_s * trial_pairs / turns(contest.design.mode);
         standing.now = BatchState::of(&found);
         standing.states.push(standing.now.clone());
+        let candidates = std::mem::take(&mut standing.candidates).into_iter();
+        standing.candidates = candidates.map(|one| below_the_ceiling(one, &standing.now)).collect();
+        let one_s = standing.comparison_s(self.asked.mode_of([&side, &side]));
+        self.progress.line(&format!("  a change takes about {} here", crate::show::time(one_s)));
         Ok(found.into_iter().next())
     }
 
@@ -270,26 +279,31 @@ impl Session<'_> {
             return Ok(Ok(chosen));
         }
         let side = self.base.with(&standing.kept)?;
-        let mut open = standing.open(self.found(standing, &side.workload)?);
+        let open = standing.open(self.found(standing, &side.workload)?).into_iter();
+        let with_cost = |candidate: Candidate| {
+            let after = self.base.with(standing.kept.iter().chain([&candidate]))?;
+            // What is set outside of the target takes twice the time in a duet, because both states can't be had at once.
+            let cost_s = standing.comparison_s(self.asked.mode_of([&side, &after]));
+            Ok((candidate, cost_s))
+        };
+        let mut open = ranked(open.map(with_cost).collect::<Result<Vec<_>>>()?);
         if open.is_empty() {
             return Ok(Err("nothing is left that is hoped to help".to_owned()));
         }
         let best = open.remove(0);
         if let Some(left_s) = self.left_s() {
-            let after = self.base.with(standing.kept.iter().chain([&best]))?;
-            let one_s = standing.comparison_s(self.asked.mode_of([&side, &after]));
-            let needed_s = one_s * (1.0 + standing.comparisons_behind());
+            let needed_s = best.cost_s * (1.0 + standing.comparisons_behind());
             if left_s < needed_s {
                 return Ok(Err(format!(
                     "the budget is used up: {} s are left, and `{}` with what has to follow would take about {} s",
                     left_s.max(0.0).round(),
-                    best.name,
+                    best.candidate.name,
                     needed_s.round()
                 )));
             }
         }
-        let passed_over = open.iter().take(PASSED_OVER).map(|one| one.name.clone()).collect();
-        let chosen = Chosen { candidate: best, passed_over };
+        let passed_over = open.iter().take(PASSED_OVER).map(Ranked::words).collect();
+        let chosen = Chosen { reason: best.reason(), candidate: best.candidate, passed_over };
         self.folder.write_note(&note, &chosen)?;
         Ok(Ok(chosen))
     }
@@ -311,19 +325,36 @@ impl Session<'_> {
             return Ok(Vec::new());
         }
         let broker_codec = self.broker_codec();
+        let lax = self.asked.durability.then(|| Lax { caches: self.knows_write_caching() });
         let seen = Seen {
             state: &standing.now,
             workload,
             costs: Costs::of(&standing.states),
             latency_limit_ms: self.asked.latency_limit_ms()?,
             broker_codec: broker_codec.as_deref(),
+            lax,
         };
         let found = propose(&seen, &self.asked.allowed);
-        let may = |candidate: &Candidate| {
-            self.asked.durability
-                || candidate.promise(&workload.engine).is_ok_and(|promise| promise.is_none())
-        };
-        Ok(found.into_iter().filter(may).collect())
+        Ok(found.into_iter().filter(|candidate| self.asked.may_try(candidate)).collect())
+    }
+
+    /// Whether the broker knows write caching, and does without it by default: the embedded one by its name, one that runs by what it says.
+    fn knows_write_caching(&self) -> bool {
+        const PROPERTY: &str = "write_caching_default";
+        match &self.base.place {
+            Place::Program(program) => {
+                let name = program.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+                let says = |word: &str| program.args.iter().any(|arg| arg.contains(word));
+                let has_it =
+                    ["hone-broker", "redpanda"].contains(&name) || (name == "hone" && says("broker"));
+                has_it && !says(PROPERTY) && !says("--memory")
+            }
+            Place::Address(address) => {
+                let seen = Admin::connect_with(address, self.security)
+                    .and_then(|mut admin| admin.cluster_setting(PROPERTY));
+                seen.is_ok_and(|seen| seen.in_force.iter().all(|(_, value)| value == "false"))
+            }
+        }
     }
 
     /// The codec that a broker which runs already makes of every batch by default; nothing where it does not say.
@@ -336,7 +367,16 @@ impl Session<'_> {
 
     fn tried(&self, index: usize, chosen: &Chosen, standing: &Standing) -> Result<TuningStep> {
         let candidate = &chosen.candidate;
-        self.progress.line(&format!("Step {}: {} ({})", index + 1, candidate.name, candidate.hope.why));
+        let reason = match &*chosen.reason {
+            "" => String::new(),
+            reason => format!("; {reason}"),
+        };
+        self.progress.line(&format!(
+            "Step {}: {} ({}{reason})",
+            index + 1,
+            candidate.name,
+            candidate.hope.why
+        ));
         let before = self.base.with(&standing.kept)?;
         let after = self.base.with(standing.kept.iter().chain([candidate]))?;
         let words = candidate.words(&before.workload.engine)?;
@@ -623,15 +663,13 @@ impl Standing {
         }
     }
 
-    /// What may be tried, the most hopeful first: neither kept nor tried in this state.
+    /// What may be tried, those of the file first: neither kept nor tried in this state.
     fn open(&self, found: Vec<Candidate>) -> Vec<Candidate> {
         let mut all = self.candidates.clone();
         all.extend(
             found.into_iter().filter(|one| !self.candidates.iter().any(|named| named.name == one.name)),
         );
         all.retain(|candidate| candidate.hope.share >= LEAST_HOPE && !self.is_done(candidate));
-        // In a stable order: those of the file before others with the same hope.
-        all.sort_by(|one, other| other.hope.share.total_cmp(&one.hope.share));
         all
     }
 
@@ -675,6 +713,7 @@ fn limits(asked: &Asked) -> Vec<String> {
          that was rejected was not shown to help under this load on this machine."
             .to_owned(),
     ];
+    limits.extend(asked.not_built.clone());
     if asked.mode == Mode::Duet {
         limits.push(
             "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."

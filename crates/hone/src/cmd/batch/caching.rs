@@ -35,10 +35,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BROKER")]
     broker: Option<String>,
     /// Longest time that something acknowledged stays unflushed, in milliseconds.
-    #[arg(long, default_value_t = 100, value_name = "MS")]
+    #[arg(long, default_value_t = FlushBounds::USUAL.flush_ms, value_name = "MS")]
     flush_ms: u64,
     /// Most bytes of a partition that stay unflushed.
-    #[arg(long, default_value_t = 262_144, value_name = "BYTES")]
+    #[arg(long, default_value_t = FlushBounds::USUAL.flush_bytes, value_name = "BYTES")]
     flush_bytes: u64,
     #[command(flatten)]
     options: ProofOptions,

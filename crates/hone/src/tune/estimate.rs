@@ -1,0 +1,276 @@
+//! What a run takes, part by part, before anything is started: least and most, as far as that is known. Pure but for the programs that are looked up.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use hone_load::Security;
+use hone_record::{Altitude, Hope, Mode};
+use serde::Serialize;
+
+use super::candidate::Candidate;
+use super::file::{Asked, turns};
+use super::forbid;
+use super::propose::{AtMost, at_most};
+use super::session::PILOT_PAIRS;
+use crate::arm::is_address;
+use crate::optimize::takes::Takes;
+
+/// A start and a stop of a target that Hone starts take so long at most, and what comes before a window of one that runs. A choice: most brokers take a second.
+const START_MOST_S: f64 = 5.0;
+const PREPARED_MOST_S: f64 = 1.0;
+
+/// Seconds, least and most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Span {
+    pub(crate) least_s: f64,
+    /// `None` where nobody can say.
+    pub(crate) most_s: Option<f64>,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Part {
+    pub(crate) what: String,
+    #[serde(flatten)]
+    pub(crate) takes: Span,
+}
+
+/// What a candidate takes that is known before the first look.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Known {
+    pub(crate) candidate: String,
+    #[serde(flatten)]
+    pub(crate) takes: Span,
+}
+
+/// What a run takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Estimate {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) total: Span,
+    /// Of each candidate that is known, in the order in which they were named.
+    pub(crate) known: Vec<Known>,
+    /// One comparison.
+    pub(crate) comparison: Span,
+    /// Until one change is tried: builds, first look, its comparison.
+    pub(crate) first_change_s: f64,
+}
+
+/// A run that was not begun, with what it would take.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Planned {
+    #[serde(flatten)]
+    pub(crate) asked: Asked,
+    pub(crate) estimate: Estimate,
+    /// Why Hone has no settings of the machine to try, where they are allowed.
+    pub(crate) no_knobs: Option<String>,
+}
+
+impl Span {
+    fn times(self, count: f64) -> Self {
+        Self { least_s: self.least_s * count, most_s: self.most_s.map(|most| most * count) }
+    }
+
+    fn or_nothing(self) -> Self {
+        Self { least_s: 0.0, ..self }
+    }
+
+    fn sum(spans: impl Iterator<Item = Self>) -> Self {
+        spans.fold(Self { least_s: 0.0, most_s: Some(0.0) }, |sum, one| Self {
+            least_s: sum.least_s + one.least_s,
+            most_s: sum.most_s.zip(one.most_s).map(|(sum, most)| sum + most),
+        })
+    }
+}
+
+impl Asked {
+    /// What the whole run takes. `builds` are those that are asked for.
+    ///
+    /// # Errors
+    /// When a candidate can't be made.
+    pub(crate) fn estimate(&self, security: &Security, builds: Option<&Takes>) -> Result<Estimate> {
+        let stand_in = self.with_stand_in()?;
+        let base = stand_in.base(security)?;
+        let first = base.with([])?;
+        let mode_of = |candidate: &Candidate| Ok(self.mode_of([&first, &base.with([candidate])?]));
+        let modes: Vec<Mode> = self.candidates.iter().map(mode_of).collect::<Result<_>>()?;
+        let plain = self.mode_of([&first, &first]);
+        let of_mode = |mode| self.comparison(mode, self.pairs + self.control_pairs);
+        let known: Vec<Known> = self
+            .candidates
+            .iter()
+            .zip(&modes)
+            .map(|(candidate, mode)| Known { candidate: candidate.name.clone(), takes: of_mode(*mode) })
+            .collect();
+        let tried_builds = builds.filter(|_| self.allowed.contains(&Altitude::Binary));
+        let built = tried_builds.map_or(0, |builds| builds.tried.len());
+        let rules = self.rules_at_most()?;
+        let found: u32 = rules.iter().map(|rule| rule.count).sum();
+        // What is set outside of the target can't be in two states at once, and is part of all that follows.
+        let last = modes.iter().find(|mode| **mode == Mode::Solo).copied().unwrap_or(plain);
+        let kept = self.kept_at_most(built, rules.len());
+
+        let look = without_again(self.comparison(plain, PILOT_PAIRS), self.keep_disturbed);
+        let mut parts = Vec::new();
+        parts.extend(builds.map(of_builds));
+        parts.push(Part {
+            what: format!("first look: {PILOT_PAIRS} pairs of the service as it is"),
+            takes: look,
+        });
+        for (is_found, what) in [(false, "of the file"), (true, "that Hone knows already")] {
+            let of = self.candidates.iter().zip(&known).filter(|(one, _)| one.is_found == is_found);
+            let spans: Vec<Span> = of.map(|(_, known)| known.takes).collect();
+            if !spans.is_empty() {
+                let what = format!("{}: a comparison each", counted(spans.len(), what));
+                parts.push(Part { what, takes: Span::sum(spans.into_iter()) });
+            }
+        }
+        if built > 0 {
+            let what = format!("{}: a comparison each", counted(built, "that are builds"));
+            parts.push(Part { what, takes: of_mode(plain).times(built as f64) });
+        }
+        if found > 0 {
+            let words: Vec<String> = rules.iter().map(AtMost::words).collect();
+            let what = format!("what the first look calls for: none, to all of {}", words.join(", "));
+            parts.push(Part { what, takes: of_mode(plain).times(f64::from(found)).or_nothing() });
+        }
+        if kept > 1 {
+            let what = format!(
+                "in the end: none where fewer than 2 are kept, to all {kept} against all but each and against the first state"
+            );
+            parts.push(Part { what, takes: of_mode(last).times(kept as f64 + 1.0).or_nothing() });
+        }
+        let total = Span::sum(parts.iter().map(|part| part.takes));
+        let comparison = of_mode(modes.first().copied().unwrap_or(plain));
+        let of_builds_s = builds.map_or(0.0, |builds| of_builds(builds).takes.least_s);
+        let first_change_s = of_builds_s + look.least_s + comparison.least_s;
+        Ok(Estimate { parts, total, known, comparison, first_change_s })
+    }
+
+    /// Least: the windows alone. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts; and
+    /// all of it twice where neighbours disturb the first time.
+    fn comparison(&self, mode: Mode, pairs: u32) -> Span {
+        let load = &self.workload;
+        let start_s = if is_address(&self.place) { PREPARED_MOST_S } else { START_MOST_S };
+        let warm_up_s = load.warmup_requests as f64 / load.requests_per_s.max(1.0);
+        let windows_s = turns(mode) * load.duration_s;
+        let again = if self.keep_disturbed { 1.0 } else { 2.0 };
+        Span {
+            least_s: f64::from(pairs) * windows_s,
+            most_s: Some(f64::from(pairs) * (windows_s + 2.0 * (warm_up_s + start_s)) * again),
+        }
+    }
+
+    /// What Hone's rules may come to.
+    fn rules_at_most(&self) -> Result<Vec<AtMost>> {
+        if !self.find {
+            return Ok(Vec::new());
+        }
+        let all = at_most(&self.workload, &self.allowed, self.latency_limit_ms()?, self.durability);
+        let may = |rule: &AtMost| {
+            let example = Candidate::of_settings(&[rule.example.to_owned()], Hope::default());
+            example.is_ok_and(|example| forbid::by(&self.forbid, &example, &self.workload.engine).is_none())
+        };
+        Ok(all.into_iter().filter(may).collect())
+    }
+
+    /// One of each family can be kept, one build, and one of each rule.
+    fn kept_at_most(&self, built: usize, rules: usize) -> usize {
+        let family = |candidate: &Candidate| match candidate.program {
+            Some(_) => String::new(),
+            None => candidate.family().to_owned(),
+        };
+        let families: BTreeSet<String> = self.candidates.iter().map(family).collect();
+        let has_build = self.candidates.iter().any(|candidate| candidate.program.is_some());
+        families.len() + usize::from(built > 0 && !has_build) + rules
+    }
+}
+
+/// A pilot is not measured a second time.
+fn without_again(span: Span, keep_disturbed: bool) -> Span {
+    let again = if keep_disturbed { 1.0 } else { 2.0 };
+    Span { most_s: span.most_s.map(|most| most / again), ..span }
+}
+
+fn of_builds(builds: &Takes) -> Part {
+    let what = format!(
+        "builds: loads that train and check; {} programs that a compiler makes come on top, as long as it takes",
+        builds.programs()
+    );
+    Part { what, takes: Span { least_s: builds.rest_s(0, 0.0), most_s: None } }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} candidate{} {what}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::tune::file::parse;
+
+    /// 13 pairs of 5 s: 130 s, one after the other.
+    const FILE: &str = "name = \"orders\"\n[tune]\ntarget = \"127.0.0.1:9092\"\nkeep_disturbed = true\nMORE\n\
+                        [[tune.candidate]]\nset = \"topic.retention.ms=60000\"\n[[tune.candidate]]\nset = \"batch-size=64KiB\"\n\
+                        [workload.orders]\nclient = \"librdkafka\"\nrequests_per_s = 1000\nwarmup_requests = 2000\nduration_s = 5\n";
+
+    fn of(more: &str, builds: Option<&Takes>) -> Estimate {
+        of_text(&FILE.replace("MORE", more), builds)
+    }
+
+    fn of_text(text: &str, builds: Option<&Takes>) -> Estimate {
+        let asked = parse(text, Path::new("hone.toml"), "unused").unwrap();
+        asked.estimate(&Security::default(), builds).unwrap()
+    }
+
+    fn least(estimate: &Estimate) -> Vec<f64> {
+        estimate.parts.iter().map(|part| part.takes.least_s).collect()
+    }
+
+    #[test]
+    fn known_windows_give_the_sum() {
+        let found = of("find = false", None);
+        // 5 pairs of the look, 13 for each candidate, and in the end none, or three comparisons.
+        assert_eq!(least(&found), [50.0, 260.0, 0.0]);
+        assert_eq!(found.total.least_s, 310.0);
+        assert_eq!(found.first_change_s, 180.0);
+        // Two windows of a pair have 5 s each, 2 s of warm-up, and a second before them.
+        let pair_s = 2.0 * (5.0 + 2.0 + 1.0);
+        assert_eq!(found.total.most_s, Some(pair_s * (5.0 + 13.0 * (2.0 + 3.0))));
+        assert_eq!(
+            found.known[1],
+            Known { candidate: "batch-size=64KiB".to_owned(), takes: found.comparison }
+        );
+        let again = of_text(&FILE.replace("keep_disturbed = true\nMORE", "find = false"), None);
+        assert_eq!(again.total.most_s, Some(pair_s * (5.0 + 2.0 * 13.0 * (2.0 + 3.0))), "but for the look");
+    }
+
+    #[test]
+    fn what_may_be_found_takes_nothing_at_least_and_all_of_it_at_most() {
+        let found = of("", None);
+        assert_eq!(found.total.least_s, 310.0);
+        let part = found.parts.iter().find(|part| part.what.contains("first look calls for")).unwrap();
+        // Lingers of 10 ms and more, and a codec.
+        assert!(part.what.ends_with("5 lingers, 1 codec"), "{}", part.what);
+        let alone = of("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
+        assert_eq!(alone.parts.len(), 3, "{alone:?}");
+    }
+
+    #[test]
+    fn builds_take_their_loads_and_nobody_knows_what_more() {
+        let builds = Takes {
+            compiled: [1, 1, 2],
+            loads_s: [3.0, 10.0, 0.0],
+            tried: vec!["pgo".to_owned(), "bolt".to_owned()],
+            trained_by: Vec::new(),
+        };
+        let found = of("find = false", Some(&builds));
+        assert_eq!(least(&found), [13.0, 50.0, 260.0, 260.0, 0.0]);
+        assert_eq!(found.total.most_s, None);
+        assert!(found.parts[0].what.contains("4 programs that a compiler makes"), "{}", found.parts[0].what);
+        assert!(found.parts[4].what.contains("to all 3 against"), "{}", found.parts[4].what);
+        assert_eq!(found.first_change_s, 193.0);
+    }
+}

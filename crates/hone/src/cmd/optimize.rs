@@ -14,7 +14,7 @@ use crate::experiment::{self, Asked, Experiment};
 use crate::folder::RunFolder;
 use crate::optimize::steps::{Phase, PhaseEnd};
 use crate::optimize::tree::BASELINE;
-use crate::optimize::{Job, dry, is_worse, optimize, rule};
+use crate::optimize::{Findings, Job, dry, findings, is_worse, optimize, rule};
 use crate::show;
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
@@ -108,18 +108,27 @@ fn check_rule_and_loads(experiment: &Experiment) -> Result<()> {
     rule::check(experiment)
 }
 
-/// The plain program of an experiment and its variants, each behind the one that it builds on: everything up to the judging, by a run in
+/// What a run up to the judging has made and found.
+pub(super) struct Programs {
+    pub(super) plain: PathBuf,
+    /// Each behind the one that it builds on.
+    pub(super) variants: Vec<(String, PathBuf)>,
+    pub(super) findings: Findings,
+}
+
+/// The plain program of an experiment and its variants, and what is known of the plain one: everything up to the judging, by a run in
 /// `output`. One that was broken off there goes on.
 ///
 /// # Errors
 /// As for the phases.
-pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
+pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<Programs> {
     let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
     let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
     for phase in [Phase::Baseline, Phase::Train, Phase::Build] {
         run(phase_of(file, output, &experiment.name, phase), desk)?;
     }
-    let made = newest(output, &experiment.name)?.join("bin");
+    let run = newest(output, &experiment.name)?;
+    let made = run.join("bin");
     let program = |variant: &str| -> Option<PathBuf> {
         let mut files = fs::read_dir(made.join(variant)).ok()?.flatten().map(|entry| entry.path());
         files.find(|path| path.is_file())
@@ -128,7 +137,7 @@ pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathB
     let variants = experiment.variants.iter().map(|variant| variant.name.clone());
     let of_variants =
         variants.filter(|name| name != BASELINE).filter_map(|name| Some((name.clone(), program(&name)?)));
-    Ok((plain, of_variants.collect()))
+    Ok(Programs { plain, variants: of_variants.collect(), findings: findings(&RunFolder::open(&run)?)? })
 }
 
 /// A phase of the only run in a folder: the one that is there goes on, whatever its phase.

@@ -16,9 +16,11 @@ use crate::arm;
 use crate::folder::RunFolder;
 use crate::ledger;
 use crate::lever;
+use crate::optimize::Findings;
 use crate::progress::Progress;
 use crate::show;
 use crate::standing::Standing;
+use crate::story;
 use crate::topics::sweep_left_overs;
 use crate::tune::file::{Asked, Built, parse};
 use crate::tune::session::{Session, pairs_s};
@@ -147,13 +149,24 @@ fn built(asked: Asked, folder: &RunFolder, desk: &Desk) -> Result<Builds> {
         None => {
             desk.progress.line(&format!("Builds: by {}", file.display()));
             let begun = Instant::now();
-            let (plain, variants) = optimize::programs(&file, &folder.join("builds"), desk)?;
+            let made = optimize::programs(&file, &folder.join("builds"), desk)?;
+            keep_findings(&made.findings, folder)?;
+            let (plain, variants) = (made.plain, made.variants);
             let built = Built { plain, variants, took_s: begun.elapsed().as_secs_f64() };
             folder.write_note(BUILT, &built)?;
             built
         }
     };
     Ok(Builds { asked: asked.with_builds(&built)?, earlier_s })
+}
+
+/// What was found out of the plain build lies where the story of this run looks for it.
+fn keep_findings(found: &Findings, folder: &RunFolder) -> Result<()> {
+    folder.write_note(story::CEILINGS, &found.ceilings)?;
+    if let Some(diagnosis) = &found.diagnosis {
+        folder.write_record(story::DIAGNOSIS, diagnosis.clone())?;
+    }
+    Ok(())
 }
 
 /// Notes what the run stands on, or holds it against what an earlier attempt stood on.

@@ -154,6 +154,15 @@ impl<'a> Steps<'a> {
     }
 }
 
+/// What a step has found, where it is done.
+///
+/// # Errors
+/// When its file can't be read.
+pub(super) fn result_of<T: DeserializeOwned>(folder: &RunFolder, name: &str) -> Result<Option<T>> {
+    let finished = folder.read_note::<Finished<T>>(&file_of(name))?;
+    Ok(finished.map(|finished| finished.result))
+}
+
 /// Names of variants have a `+` and an `@`, which are letters of file names.
 fn file_of(name: &str) -> String {
     format!("steps/{name}.json")

@@ -208,8 +208,8 @@ fn commit_gate(found: &CommitGate) -> Sketch {
         GateOutcome::Passed => "passed",
         GateOutcome::SameProgram => "passed: the same program",
         GateOutcome::Worse => "failed: worse",
-        GateOutcome::TooLittlePower => "failed: too little power",
-        GateOutcome::NotSeen => "failed: not seen",
+        GateOutcome::TooLittlePower => "could not tell: too few pairs",
+        GateOutcome::NotSeen => "could not tell: no estimate",
     };
     Sketch {
         title: format!("{}: {} against {}", found.name, found.head.short(), found.base.short()),
@@ -261,5 +261,26 @@ mod tests {
         assert!(broken(&"[".repeat(100_000)).contains("EOF"), "and the stack stands it");
         let told = sketch(r#"{"hone_record": 1, "kind": "doctor", "body": {"x": 1}}"#).unwrap().unwrap();
         assert_eq!(told.kind, "doctor");
+    }
+
+    fn told<T: Body>(body: T) -> (String, Option<Verdict>, String) {
+        let found = sketch(&Envelope::new(body).to_text().unwrap()).unwrap().unwrap();
+        (found.title, found.verdict, found.said)
+    }
+
+    #[test]
+    fn gates_trials_and_capacities_say_what_they_found() {
+        use crate::show::{commit_gate, host_trial};
+        let gate = |outcome, state| told(commit_gate::tests::gate(outcome, state));
+        let worse = gate(GateOutcome::Worse, hone_record::GateState::Worse);
+        let title = "orders: bbbbbbbbbb against aaaaaaaaaa".to_owned();
+        assert_eq!(worse, (title.clone(), Some(Verdict::Worse), "failed: worse".to_owned()));
+        let same = gate(GateOutcome::SameProgram, hone_record::GateState::Held);
+        assert_eq!(same, (title, None, "passed: the same program".to_owned()));
+        let trial = host_trial::tests::trial(false);
+        let helped = trial.tried.iter().filter(|knob| knob.decision == Decision::Accepted).count();
+        let (_, verdict, said) = told(trial.clone());
+        assert_eq!(said, format!("{helped} of {} settings helped", trial.tried.len()));
+        assert_eq!(verdict, trial.together.as_ref().map(|knob| knob.verdict));
     }
 }

@@ -95,6 +95,13 @@ pub const ALTITUDES: [&str; 4] = ["binary", "broker", "client", "host"];
 /// The change of an entry that is of all kept changes together, of which each has an entry of its own.
 pub const ALL_TOGETHER: &str = "all: all together";
 
+/// Decision on a kept change that is shown to help once more, beside all others that are kept.
+pub const STILL_HELPS: &str = "still helps";
+/// The same where neither help nor harm is shown: it stays.
+pub const NOT_SHOWN_AGAIN: &str = "not shown again";
+/// The same of a change that makes the others worse, or does not stand the load with them: an entry of its own puts it back.
+pub const HARMS_OTHERS: &str = "harms the others";
+
 impl LedgerEntry {
     /// Fills in what a comparison decided: rule, workload, metric, estimate, verdict.
     #[must_use]
@@ -120,6 +127,12 @@ impl LedgerEntry {
     /// Whether it is of all that was kept together, and so of no change of its own.
     pub fn is_of_all(&self) -> bool {
         self.change == ALL_TOGETHER
+    }
+
+    /// Whether it only asks once more what a change that was kept is worth beside the others: what becomes of the change is said by its other
+    /// entries.
+    pub fn is_among_others(&self) -> bool {
+        [STILL_HELPS, NOT_SHOWN_AGAIN, HARMS_OTHERS].contains(&self.decision.as_str())
     }
 
     /// The change without its altitude.

@@ -35,6 +35,7 @@ mod selftest;
 mod shelf;
 mod stall;
 mod story;
+mod tuned;
 mod tuning;
 mod watched;
 mod whatif;
@@ -69,7 +70,9 @@ pub use heatmap::{
 };
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
-pub use ledger::{ALL_TOGETHER, ALTITUDES, LedgerEntry, RecordRef, RecordRole};
+pub use ledger::{
+    ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,
+};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use median::median;
@@ -89,6 +92,7 @@ pub use shelf::{
 };
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
+pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{

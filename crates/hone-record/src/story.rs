@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BatchState, Ceiling, Diagnosis, LedgerEntry, Machine, RecordRole, Verdict, Window};
+use crate::{
+    BatchState, Capacity, Ceiling, Curve, Diagnosis, Heatmap, LedgerEntry, Machine, RecordRole, Tuned,
+    Verdict, Window,
+};
 
 /// What was tried, in the order of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +28,18 @@ pub struct Story {
     pub heads: Vec<String>,
     /// What it can't tell, in words.
     pub limits: Vec<String>,
+    /// Of a run of `hone tune`, what it came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<Tuned>,
+    /// Where the code lies that runs; of two sides, before and after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heatmaps: Vec<Heatmap>,
+    /// Searches for the rate up to which a promise holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<Capacity>,
+    /// Sweeps over rates or batch sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
 }
 
 /// One change.
@@ -103,6 +118,8 @@ pub enum Fate {
     Undecided,
     /// It was there and was taken back.
     TakenBack,
+    /// It was asked once more what it is worth beside the others, which decides nothing by itself.
+    Among,
 }
 
 impl Fate {
@@ -114,6 +131,7 @@ impl Fate {
             Self::NotShown => "not shown",
             Self::Undecided => "undecided",
             Self::TakenBack => "taken back",
+            Self::Among => "beside the others",
         }
     }
 }
@@ -126,18 +144,28 @@ impl LedgerEntry {
             ("taken back" | "put back" | "replaced", _) => Fate::TakenBack,
             ("drop" | "rejected", Some(Verdict::NotShown)) => Fate::NotShown,
             ("drop" | "rejected", _) => Fate::Rejected,
+            _ if self.is_among_others() => Fate::Among,
             _ => Fate::Undecided,
+        }
+    }
+
+    /// The same for people: of what is asked once more, the answer.
+    pub fn outcome(&self) -> &str {
+        match self.fate() {
+            Fate::Among => &self.decision,
+            fate => fate.label(),
         }
     }
 }
 
 impl Story {
     /// The changes with a fate, each once, in the order in which they were tried. What was decided last of a change in an experiment is its
-    /// fate. All of them together are no change of their own.
+    /// fate. All of them together are no change of their own, and what is asked once more beside the others leaves it as it is.
     pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
         let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut last: Vec<&Chapter> = Vec::new();
-        for chapter in self.chapters.iter().filter(|chapter| !chapter.entry.is_of_all()) {
+        let decides = |entry: &LedgerEntry| !entry.is_of_all() && !entry.is_among_others();
+        for chapter in self.chapters.iter().filter(|chapter| decides(&chapter.entry)) {
             let key = (chapter.entry.experiment.as_str(), chapter.entry.change.as_str());
             let place = *places.entry(key).or_insert(last.len());
             match last.get_mut(place) {
@@ -150,11 +178,13 @@ impl Story {
         of_fate.map(|chapter| chapter.entry.change_alone()).filter(|change| named.insert(*change)).collect()
     }
 
-    /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind.
+    /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind. Without those
+    /// that held all against all but one: their states are no step of the way.
     pub fn groups(&self) -> Vec<Vec<&Chapter>> {
         let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut groups: Vec<Vec<&Chapter>> = Vec::new();
-        for chapter in self.chapters.iter().filter(|chapter| chapter.after.windows > 0) {
+        let is_step = |chapter: &&Chapter| chapter.after.windows > 0 && !chapter.entry.is_among_others();
+        for chapter in self.chapters.iter().filter(is_step) {
             let key = (chapter.entry.experiment.as_str(), chapter.entry.workload.as_str());
             let place = *places.entry(key).or_insert(groups.len());
             match groups.get_mut(place) {
@@ -237,11 +267,15 @@ mod tests {
                 chapter("client: linger=5ms", "replaced", None, "a"),
                 chapter("client: codec=lz4", "accepted", better, "a"),
                 chapter("client: codec=lz4", "put back", Some(Verdict::Worse), "a"),
+                chapter("client: linger=20ms", crate::NOT_SHOWN_AGAIN, Some(Verdict::NotShown), "a"),
                 chapter(crate::ALL_TOGETHER, "accepted", better, "a"),
             ],
             ..Story::default()
         };
-        assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"]);
+        assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"], "not shown again, and kept all the same");
         assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
+        assert_eq!(story.changes_of(Fate::Among), [""; 0]);
+        assert_eq!(story.chapters[5].entry.outcome(), "not shown again");
+        assert_eq!(story.groups()[0].len(), story.chapters.len() - 1, "no step of the way");
     }
 }

@@ -202,7 +202,8 @@ impl Tuning {
         }
         let worth = self.worth().and_then(ProofStep::worth_in_words);
         let worth = worth.map_or(String::new(), |worth| format!("{what} is {worth} of what it was. "));
-        format!("{worth}Kept, of {tried} that were tried: {}.{end}", self.kept.join("; "))
+        let saving = self.saving().map_or(String::new(), |saving| format!("{}. ", saving.words()));
+        format!("{worth}{saving}Kept, of {tried} that were tried: {}.{end}", self.kept.join("; "))
     }
 
     /// What the end showed against single changes.

@@ -9,7 +9,7 @@ use hone_record::{
 use crate::escape::{Element, Markup, el};
 use crate::section::{
     builds, ceiling, circumstances, design, diagnosis, go, headline, host_trial, in_order, load_run, method,
-    proof, rates, results, steps, story, tuning, variants, workloads,
+    pictures, proof, rates, results, steps, story, tuning, variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -74,6 +74,7 @@ fn optimization_with(
         .child(circumstances::machine(&optimization.machine))
         .child(steps::of(&optimization.steps))
         .child(method::of_optimization(optimization, windows))
+        .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     document(&format!("{} – Hone", optimization.name), headline::optimization(optimization), main)
 }
@@ -114,6 +115,7 @@ fn comparison_with(
         .children(durability)
         .child(circumstances::machine(&comparison.machine))
         .child(method::of_comparison(comparison, windows))
+        .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     let title = format!("{} against {} – Hone", comparison.b, comparison.a);
     document(&title, headline::comparison(comparison), main)
@@ -150,6 +152,7 @@ fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&S
                 .find_map(|step| step.comparison.as_ref())
                 .map(|first| method::of_comparison(first, windows)),
         )
+        .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     document(&format!("Batch settings of {} – Hone", found.target), headline::proof(found), main)
 }
@@ -182,6 +185,7 @@ fn host_trial_with(found: &HostTrial, windows: &BTreeMap<String, Window>, told: 
         )
         .child(circumstances::machine(&found.machine))
         .children(first.map(|knob| method::of_comparison(&knob.comparison, windows)))
+        .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     document(&format!("Host settings under {} – Hone", found.target), headline::host_trial(found), main)
 }
@@ -195,6 +199,7 @@ pub fn story_page(told: &Story) -> String {
         .child(story::tried(told))
         .child(story::percentiles(told))
         .children(story::predictions(told))
+        .children(pictures::of(told))
         .children(told.machines.first().map(circumstances::machine))
         .child(story::downloads(told));
     document(&format!("{} – Hone", told.title), headline::story(told), main)
@@ -218,9 +223,14 @@ fn tuning_with(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<
     });
     let first = proof.steps.iter().find_map(|step| step.comparison.as_ref());
     let main = el("main")
+        .child(tuning::first_look(found))
+        .children(told.and_then(|told| diagnosis::of_all(&told.diagnoses)))
+        .children(told.and_then(|told| ceiling::of_loads(&told.ceilings)))
         .child(tuning::choices(found))
         .children(tuning::together(found))
         .children(tuning::to_keep(found))
+        .children(told.map(story::tried))
+        .children(told.and_then(story::predictions))
         .child(proof::states(&proof))
         .child(proof::decisions(&proof))
         .children(judged)
@@ -228,6 +238,7 @@ fn tuning_with(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<
         .children(circumstances::durability(&found.durability, &[&found.workload]))
         .child(circumstances::machine(&found.machine))
         .children(first.map(|first| method::of_comparison(first, windows)))
+        .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     document(&format!("{} tuned – Hone", found.name), headline::tuning(found), main)
 }

@@ -10,7 +10,7 @@ use hone_record::{
 };
 use hone_report::{
     capacity_page, comparison_page, comparison_story, curve_page, optimization_page, optimization_story,
-    story_page, window_page,
+    story_page, tuning_page, tuning_story, window_page,
 };
 use scraper::{ElementRef, Html, Selector};
 
@@ -114,7 +114,8 @@ fn check_tables(html: &Html) {
 
 fn check_drawings(html: &Html) {
     for svg in select(html, "svg") {
-        let described = svg.attr("role") == Some("img") && svg.attr("aria-labelledby").is_some();
+        let is_named = svg.attr("aria-labelledby").or(svg.attr("aria-label")).is_some();
+        let described = svg.attr("role") == Some("img") && is_named;
         assert!(described || svg.attr("aria-hidden") == Some("true"));
     }
     for element in select(html, "svg *") {
@@ -940,4 +941,77 @@ fn the_pages_of_runs_carry_their_numbers() {
     );
     let html = check(&comparison_story(&optimization.comparisons[0], &windows, &story));
     assert_eq!(carried(&html).len(), 3);
+}
+
+/// What a run of `hone tune` has beside its record: each altitude as the ledger has it, and hopes beside what came.
+fn tuned_story(tuning: &hone_record::Tuning) -> Story {
+    let chapter = |step: &hone_record::TuningStep| hone_record::Chapter {
+        entry: LedgerEntry {
+            change: format!("{}: {}", step.altitude.label(), step.step.change),
+            decision: step.step.decision.label().to_owned(),
+            foretold: Some(step.hope.beside(tuning.objective, &step.step)),
+            ..LedgerEntry::default().judged_by(step.step.comparison.as_ref().unwrap())
+        },
+        before: step.step.before.clone(),
+        after: step.step.after.clone(),
+        ..hone_record::Chapter::default()
+    };
+    Story {
+        chapters: tuning.steps.iter().map(chapter).collect(),
+        tuned: Some(hone_record::Tuned::of(tuning)),
+        ..sample::story()
+    }
+}
+
+#[test]
+fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
+    let (tuning, windows) = sample::tuning();
+    let page = tuning_story(&tuning, &windows, &tuned_story(&tuning));
+    let html = check(&page);
+    let shown = words(&page);
+    for wanted in [
+        "Saved at this load: ",
+        "Measured in 13 windows of the first state and 13 of what is kept",
+        "Where the time went, before the first change",
+        "the target's own user code",
+        "records a batch",
+        "Where the CPU goes, and what a build could bring at most",
+        "one record a request <each>",
+        "kept, not shown again",
+        "the product of these0",
+        "all that was kept, against the first state",
+        "how the machine is set",
+        "that are decided came true.",
+        "hoped to save 60 % of the CPU per record, since one record a request <each>.",
+    ] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    let captions: Vec<String> = select(&html, "caption").into_iter().map(text_of).collect();
+    for altitude in ["Binary", "Broker", "Client", "Host"] {
+        assert!(captions.iter().any(|caption| caption.starts_with(altitude)), "{altitude}: {captions:?}");
+    }
+    let fates: Vec<String> = select(&html, "#tried td:last-child").into_iter().map(text_of).collect();
+    assert_eq!(fates, ["kept", "not shown", "kept", "rejected", "not shown"], "by altitude");
+    check(&tuning_page(&tuning, &windows));
+    check(&tuning_page(
+        &hone_record::Tuning { first: Default::default(), together: None, ..tuning },
+        &Windows::new(),
+    ));
+}
+
+#[test]
+fn a_story_has_its_heatmaps_capacities_and_curves() {
+    let story = Story {
+        heatmaps: vec![sample::heatmap(), sample::heatmap()],
+        capacities: vec![sample::capacity(), sample::capacity()],
+        curves: vec![sample::curve(), sample::curve()],
+        ..sample::story()
+    };
+    let html = check(&story_page(&story));
+    assert_eq!(select(&html, "svg.heat-picture").len(), 2);
+    assert_eq!(select(&html, "#capacity-2 svg.plot.wide").len(), 2);
+    assert_eq!(select(&html, "#curve-2 svg.plot.wide").len(), 2);
+    let shown = words(&story_page(&story));
+    assert!(shown.contains("holds up to 2,828 requests/s and breaks by 3,364"), "{shown}");
+    assert!(shown.contains("before: hone-broker") && shown.contains("after: hone-broker"), "{shown}");
 }

@@ -1,30 +1,38 @@
 //! The story of a run, or of a whole ledger: its entries, with the figures of the windows that they rest on.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use hone_ledger::{Checked, Ledger};
 use hone_record::{
-    BatchState, Chapter, CommitGate, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization,
-    Proof, ProofStep, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
+    BatchState, Body as _, Capacity, Ceiling, Chapter, CommitGate, Comparison, Curve, Diagnosis, Envelope,
+    Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, ProofStep, RecordRole, Story, TriedKnob,
+    Tuned, Tuning, VariantState, Window, WindowRow,
 };
+use serde::Deserialize;
 
+use crate::Usage;
 use crate::batch::prove;
 use crate::cmd::compare;
 use crate::gate;
 use crate::host::trial;
 use crate::ledger::{NAME, Runs, hash_by};
 use crate::optimize::ledger as edges;
-use crate::reader::{Reader, record as record_by};
+use crate::reader::{self, Reader, record as record_by};
 use crate::show;
 use crate::tune::book;
+
+/// The note of `hone tune` that has the ceilings of the builds that it made: their run ends before it has a record of its own.
+pub(crate) const CEILINGS: &str = "ceilings.json";
+/// Why the CPU stalled.
+pub(crate) const DIAGNOSIS: &str = "diagnosis.json";
 
 /// What was found of the runs behind a ledger, beside the entries.
 #[derive(Default)]
 struct Around {
     diagnoses: Vec<Diagnosis>,
-    optimizations: Vec<Optimization>,
+    ceilings: Vec<Ceiling>,
     machines: Vec<Machine>,
 }
 
@@ -54,17 +62,21 @@ pub(crate) fn of_ledger(path: &Path, reader: &dyn Reader) -> Result<Story> {
         .map(|line| Chapter { line: Some(line.number), ..chapter(&runs, line.entry, reader, &mut limits) })
         .collect();
     let around = around(runs.folders(), reader);
+    let mut beside = Beside::default();
+    runs.folders().for_each(|folder| beside.look_into(folder, reader));
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    Ok(Story {
+    let told = Story {
         title: title(&chapters, &whole),
         source: path.display().to_string(),
-        ceilings: around.optimizations.iter().flat_map(|found| found.ceilings.clone()).collect(),
+        ceilings: around.ceilings,
         diagnoses: around.diagnoses,
         chapters,
         machines: around.machines,
         heads: heads.into_iter().map(|head| head.hash).collect(),
         limits,
-    })
+        ..Story::default()
+    };
+    Ok(beside.add_to(told))
 }
 
 /// The experiment where there is one, else the folder.
@@ -115,18 +127,124 @@ fn with_windows(entry: LedgerEntry, windows: Vec<(String, RecordRole, Window)>) 
     Chapter { line: None, entry, before: state(before), after: state(after), windows: rows }
 }
 
+/// What a run of `hone tune` has found out of the program that its builds began with; see [`CEILINGS`].
+fn ceilings_in(folder: &Path, reader: &dyn Reader) -> Vec<Ceiling> {
+    let text = reader::text(reader, &folder.join(CEILINGS)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Of a run of `hone diagnose`, or of one that looked why before it changed anything.
+fn diagnosis_in(folder: &Path, reader: &dyn Reader) -> Option<Diagnosis> {
+    record_by(reader, &folder.join(DIAGNOSIS)).ok()
+}
+
+/// Records that stand beside what was tried: where code lies, and how much a target bears.
+#[derive(Default)]
+pub(crate) struct Beside {
+    heatmaps: Vec<Heatmap>,
+    capacities: Vec<Capacity>,
+    curves: Vec<Curve>,
+}
+
+impl Beside {
+    /// Those that are named. Of a folder, those that lie in it.
+    ///
+    /// # Errors
+    /// When one can't be read, or is of another kind.
+    pub(crate) fn of(paths: &[PathBuf], reader: &dyn Reader) -> Result<Self> {
+        let mut found = Self::default();
+        for path in paths {
+            match path.is_dir() {
+                true => found.look_into(path, reader),
+                false => {
+                    let is_taken = found.take(path, reader)?;
+                    if !is_taken {
+                        bail!(Usage(format!(
+                            "{} is no heatmap, capacity or curve: only these stand beside the story of a run",
+                            path.display()
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What lies in a run's folder, by its name. What can't be read there is no part of the run.
+    fn look_into(&mut self, folder: &Path, reader: &dyn Reader) {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_of_run = |path: &&PathBuf| RUNS_OWN.iter().any(|name| path.ends_with(name));
+        let is_record = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
+        let mut files: Vec<PathBuf> =
+            files.filter(|path| is_record(path) && !is_of_run(&path) && reader.may_see(path)).collect();
+        files.sort();
+        for path in files {
+            // A note of the run's, or half of something.
+            let _ = self.take(&path, reader);
+        }
+    }
+
+    /// Whether it was one of them.
+    fn take(&mut self, path: &Path, reader: &dyn Reader) -> Result<bool> {
+        let text = reader::text(reader, path)?;
+        let cannot = || path.display().to_string();
+        let head: Kind =
+            serde_json::from_str(&text).with_context(|| format!("{} is not a record", path.display()))?;
+        match head.kind.as_deref() {
+            Some(Heatmap::KIND) => self.heatmaps.push(Envelope::parse(&text).with_context(cannot)?),
+            Some(Capacity::KIND) => self.capacities.push(Envelope::parse(&text).with_context(cannot)?),
+            Some(Curve::KIND) => self.curves.push(Envelope::parse(&text).with_context(cannot)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Into a story, behind those that it has.
+    pub(crate) fn add_to(self, mut story: Story) -> Story {
+        let is_new = |map: &Heatmap| !story.heatmaps.contains(map);
+        let heatmaps: Vec<Heatmap> = self.heatmaps.into_iter().filter(is_new).collect();
+        story.heatmaps.extend(heatmaps);
+        story.capacities.extend(self.capacities);
+        story.curves.extend(self.curves);
+        story
+    }
+}
+
+/// What a record says that it is.
+#[derive(Deserialize)]
+struct Kind {
+    kind: Option<String>,
+}
+
+/// Records and notes of a run that are none of these, and may be large.
+const RUNS_OWN: [&str; 7] = [
+    "commit-gate.json",
+    "optimization.json",
+    "comparison.json",
+    "proof.json",
+    "host-trial.json",
+    "tuning.json",
+    DIAGNOSIS,
+];
+
+/// With what lies in the run's folder.
+fn with_beside(folder: &Path, reader: &dyn Reader, story: Story) -> Story {
+    let mut beside = Beside::default();
+    beside.look_into(folder, reader);
+    beside.add_to(story)
+}
+
 /// What the runs' own records say of where the time went, and where it was.
 fn around<'a>(folders: impl Iterator<Item = &'a Path>, reader: &dyn Reader) -> Around {
     let mut found = Around::default();
     for folder in folders {
-        if let Ok(diagnosis) = record_by::<Diagnosis>(reader, &folder.join("diagnosis.json")) {
-            found.diagnoses.push(diagnosis);
-        }
+        found.diagnoses.extend(diagnosis_in(folder, reader));
+        found.ceilings.extend(ceilings_in(folder, reader));
         let mut ran_on = None;
         if let Ok(optimization) = record_by::<Optimization>(reader, &folder.join("optimization.json")) {
-            found.diagnoses.extend(optimization.diagnosis.clone());
-            ran_on = Some(optimization.machine.clone());
-            found.optimizations.push(optimization);
+            found.diagnoses.extend(optimization.diagnosis);
+            found.ceilings.extend(optimization.ceilings);
+            ran_on = Some(optimization.machine);
         } else if let Ok(proof) = record_by::<Proof>(reader, &folder.join("proof.json")) {
             ran_on = Some(proof.machine);
         } else if let Ok(tuning) = record_by::<Tuning>(reader, &folder.join("tuning.json")) {
@@ -180,14 +298,22 @@ fn windows_in(
     comparison.counted_windows().into_iter().filter_map(read).collect()
 }
 
-/// The ledger's own entry about a comparison where there is one, else what the record says.
+/// The ledger's own entry about a comparison where there is one, else what the record says. A prediction that the record has from before the
+/// first window is told, too, where an older build did not enter it.
 fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
-    let same = |entry: &&LedgerEntry| (&entry.change, &entry.workload) == (&told.change, &told.workload);
+    let same = |entry: &&LedgerEntry| {
+        (&entry.change, &entry.workload) == (&told.change, &told.workload)
+            // What is asked once more has an answer of its own.
+            && entry.is_among_others() == told.is_among_others()
+    };
     // One change may have several entries in a run, each of another question.
     let exact = |entry: &&LedgerEntry| same(entry) && entry.question == told.question;
     let known = entries.iter().rev().find(exact).or_else(|| entries.iter().rev().find(same)).cloned();
     // The clock of now has nothing to do with what was measured then, nor has who looks at it.
-    known.unwrap_or(LedgerEntry { at_unix_ms: 0, who: String::new(), hone: String::new(), ..told })
+    match known {
+        Some(known) => LedgerEntry { foretold: known.foretold.or(told.foretold), ..known },
+        None => LedgerEntry { at_unix_ms: 0, who: String::new(), hone: String::new(), ..told },
+    }
 }
 
 /// An optimisation in its folder.
@@ -207,7 +333,7 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn 
         }
         VariantState::Made => None,
     });
-    Story {
+    let told = Story {
         title: found.name.clone(),
         source: run.clone(),
         diagnoses: found.diagnosis.iter().cloned().collect(),
@@ -215,7 +341,8 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn 
         chapters: judged.chain(left_out).collect(),
         machines: vec![found.machine.clone()],
         ..Story::default()
-    }
+    };
+    with_beside(folder, reader, told)
 }
 
 /// A proof in its folder.
@@ -233,30 +360,32 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Sto
         // The record's own states are those by which it was decided.
         Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
     };
-    Story {
+    let told = Story {
         title: found.target.clone(),
         source: run.clone(),
         chapters: found.steps.iter().map(chapter).collect(),
         machines: vec![found.machine.clone()],
         limits: found.limits.clone(),
         ..Story::default()
-    }
+    };
+    with_beside(folder, reader, told)
 }
 
 /// A comparison in its folder.
 pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let entry = known_or(&entries_of(folder, reader), compare::entry_of(found, &run));
-    Story {
+    let told = Story {
         title: entry.experiment.clone(),
         source: run.display().to_string(),
         chapters: vec![with_windows(entry, windows_in(folder, found, reader))],
         machines: vec![found.machine.clone()],
         ..Story::default()
-    }
+    };
+    with_beside(folder, reader, told)
 }
 
-/// A tuning in its folder: each step, and in the end what was put back and all together.
+/// A tuning in its folder: each step, and in the end each beside the others, what was put back, and all together.
 pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
     let entries = entries_of(folder, reader);
@@ -275,20 +404,25 @@ pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> S
     };
     let steps = found.steps.iter().enumerate();
     let steps = steps.map(|(index, step)| chapter(book::of_step(&about, index + 1, step), &step.step));
+    let among = book::among(&about, found).into_iter().map(|(told, step)| chapter(told, step));
     let closings = book::closings(&about, found).into_iter().map(|(told, step)| match step {
         Some(step) => chapter(told, step),
         None => with_windows(known_or(&entries, told), Vec::new()),
     });
     let together = found.together.iter().filter_map(|together| together.all.as_ref());
     let together = together.map(|step| chapter(book::of_all(&about, step), step));
-    Story {
+    let told = Story {
         title: found.name.clone(),
-        chapters: steps.chain(closings).chain(together).collect(),
+        chapters: steps.chain(among).chain(closings).chain(together).collect(),
         source: run.clone(),
+        ceilings: ceilings_in(folder, reader),
+        diagnoses: diagnosis_in(folder, reader).into_iter().collect(),
         machines: vec![found.machine.clone()],
         limits: found.limits.clone(),
+        tuned: Some(Tuned::of(found)),
         ..Story::default()
-    }
+    };
+    with_beside(folder, reader, told)
 }
 
 /// Settings of a host that were tried, in their folder.
@@ -301,14 +435,15 @@ pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial, reader: &dyn Reade
         let told = with_windows(entry, windows_in(folder, &knob.comparison, reader));
         Chapter { before: knob.before.clone(), after: knob.after.clone(), ..told }
     };
-    Story {
+    let told = Story {
         title: format!("Host settings under {}", found.target),
         chapters: found.tried.iter().chain(&found.together).map(chapter).collect(),
         source: run.clone(),
         machines: vec![found.machine.clone()],
         limits: found.limits.clone(),
         ..Story::default()
-    }
+    };
+    with_beside(folder, reader, told)
 }
 
 /// A gate in its folder: a chapter for each load.
@@ -319,7 +454,7 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
         let told = known_or(&entries, gate::entry_of(found, comparison));
         with_windows(told, windows_in(folder, comparison, reader))
     };
-    Story {
+    let told = Story {
         title: found.name.clone(),
         source: run.display().to_string(),
         chapters: found.comparisons.iter().map(chapter).collect(),
@@ -328,5 +463,6 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
             .chain(found.notes.iter().cloned())
             .collect(),
         ..Story::default()
-    }
+    };
+    with_beside(folder, reader, told)
 }

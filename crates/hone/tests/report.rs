@@ -244,13 +244,97 @@ impl Browser {
     }
 }
 
+/// A run of `hone tune` with what its builds have found, and a heatmap and a capacity beside it.
+fn tuned() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("runs/orders-001");
+    let keep = |name: &str, text: String| {
+        let path = run.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let (tuning, windows) = sample::tuning();
+    for (name, window) in windows {
+        keep(&name, Envelope::new(window).to_text().unwrap());
+    }
+    keep("tuning.json", Envelope::new(tuning).to_text().unwrap());
+    keep("heat.json", Envelope::new(sample::heatmap()).to_text().unwrap());
+    keep("capacity.json", Envelope::new(sample::capacity()).to_text().unwrap());
+    let (optimization, _) = sample::optimization();
+    keep("ceilings.json", serde_json::to_string(&optimization.ceilings).unwrap());
+    fs::write(dir.path().join("curve.json"), Envelope::new(sample::curve()).to_text().unwrap()).unwrap();
+    dir
+}
+
+#[test]
+fn a_tuning_is_told_whole_in_every_form() {
+    let dir = tuned();
+    let report = |words: &[&str]| hone_in(dir.path(), &[&["report", "runs/orders-001"], words].concat());
+    let markdown = report(&["curve.json", "--markdown"]).expect_code(0).stdout;
+    for wanted in [
+        "**Saved at this load: ",
+        "Before the first change: ",
+        "| tried | where | why | hoped to save | ratio | beside the others | in the end |",
+        "| kept, not shown again |",
+        "| the product of these | | | | | 0.580 | |",
+        "| all that was kept, against the first state |",
+        "A build can change at most",
+        "## Foretold, and found",
+        "- Heatmap. hone-broker: 40 pages",
+        "- Capacity of target: ",
+        "- Curve of target: 6 windows",
+        "- **binary: build pgo**: not shown again.",
+    ] {
+        assert!(markdown.contains(wanted), "{wanted}: {markdown}");
+    }
+    let comment = report(&["--comment"]).expect_code(0).stdout;
+    assert!(comment.contains("2 of 5 changes kept") && comment.contains("Saved at this load: "), "{comment}");
+    let body = report(&["--json"]).expect_code(0).json()["body"].clone();
+    let saving = &body["tuned"]["saving"];
+    let saved = |what: &str| saving[what]["saved"].as_f64().unwrap();
+    assert!(saved("cores") > 0.0 && saved("sent_bytes_per_s") > 0.0, "{saving:#}");
+    assert!(saving["how"].as_str().unwrap().contains("windows of the first state"), "{saving:#}");
+    let hoped =
+        body["chapters"].as_array().unwrap().iter().filter(|chapter| !chapter["entry"]["foretold"].is_null());
+    assert_eq!(hoped.count(), 5, "each step has its prediction");
+    report(&["runs/orders-001/tuning.json"]).expect_code(2).expect_error("is no heatmap, capacity or curve");
+    hone_in(dir.path(), &["report", "curve.json", "curve.json"])
+        .expect_code(2)
+        .expect_error("nothing can stand beside it");
+    let page = report(&["curve.json"]).expect_code(0).stdout;
+    assert_eq!(page.trim(), "runs/orders-001/report.html", "of the run, and not of the capacity beside it");
+    let page = fs::read_to_string(dir.path().join("runs/orders-001/report.html")).unwrap();
+    for wanted in
+        ["id=\"heatmap-1\"", "id=\"capacity-1\"", "id=\"curve-1\"", "id=\"ceiling\"", "id=\"foretold\""]
+    {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
 #[test]
 fn the_story_in_a_browser() {
     let Some(browser) = Browser::new() else { return };
     let told = Told::new();
     hone_in(told.path(), &["report", "runs"]).expect_code(0);
-    let path = told.path().join("runs/story.html");
-    let page = fs::read_to_string(&path).unwrap();
+    in_a_browser(&browser, &told.path().join("runs/story.html"), 36);
+}
+
+#[test]
+fn a_tuning_in_a_browser() {
+    let Some(browser) = Browser::new() else { return };
+    let dir = tuned();
+    hone_in(dir.path(), &["report", "runs/orders-001", "curve.json"]).expect_code(0);
+    let (tuning, _) = sample::tuning();
+    let together = tuning.together.as_ref().unwrap();
+    let steps = tuning.steps.iter().map(|step| &step.step).chain(&together.without).chain(&together.all);
+    let windows = steps.map(|step| step.comparison.as_ref().unwrap().counted_windows().len()).sum();
+    in_a_browser(&browser, &dir.path().join("runs/orders-001/report.html"), windows);
+}
+
+/// In the light, in the dark, on a phone, by the keyboard, aloud and on paper, with nothing asked of a network.
+#[track_caller]
+fn in_a_browser(browser: &Browser, path: &Path, windows: usize) {
+    let page = fs::read_to_string(path).unwrap();
     let light = browser.seen(&page, 1100, &[]);
     assert_eq!(light["landmarks"], serde_json::json!([1, 1, 1]));
     let regions = light["regions"].as_array().unwrap();
@@ -266,7 +350,7 @@ fn the_story_in_a_browser() {
     );
     assert!(light["reachable"].as_u64().unwrap() >= 10, "{light}");
     assert_eq!(light["asked"], 0, "nothing is loaded from anywhere");
-    assert_eq!(light["csv"], 36, "a line for each window");
+    assert_eq!(light["csv"], windows, "a line for each window");
     assert_eq!(light["wide"], false);
     let dark = browser.seen(&page, 1100, &["--force-dark-mode"]);
     let brightness = |seen: &Value, what: &str| -> u32 {
@@ -278,7 +362,7 @@ fn the_story_in_a_browser() {
     let narrow = browser.seen(&page, 375, &[]);
     assert_eq!(narrow["wide"], false, "tables scroll, the page does not");
     // On paper.
-    let pdf = told.path().join("story.pdf");
+    let pdf = path.with_extension("pdf");
     browser.run(
         &["--no-pdf-header-footer", &format!("--print-to-pdf={}", pdf.display())],
         &format!("file://{}", path.display()),

@@ -909,6 +909,7 @@ fn pages_in_the_dark_on_a_phone_on_paper_and_aloud() {
     let ledger = desk.json("/?json")["body"]["ledgers"][0]["id"].as_str().unwrap().to_owned();
     let run =
         desk.json("/?q=compare-003&json")["body"]["runs"]["items"][0]["id"].as_str().unwrap().to_owned();
+    let side = |number: &str| desk.id(&format!("nightly/{number}.json"));
     let pages = [
         ("runs", "/".to_owned()),
         ("records", "/records".to_owned()),
@@ -918,6 +919,7 @@ fn pages_in_the_dark_on_a_phone_on_paper_and_aloud() {
         ("lines", "/history".to_owned()),
         ("history", format!("/history/{}?metric=latency-p50", line["id"].as_str().unwrap())),
         ("ledger", format!("/ledger/{ledger}")),
+        ("compare", format!("/compare?a={}&b={}", side("00"), side("15"))),
     ];
     for (name, path) in &pages {
         browser.size(1100, 900);

@@ -149,7 +149,20 @@ fn cells(entry: &LedgerEntry, run: Option<&str>) -> Vec<Cell> {
     let small = el("span").class("small path").text(&under.collect::<Vec<_>>().join(" · "));
     let words = if entry.question.is_empty() { &entry.why } else { &entry.question };
     let answer = (!entry.question.is_empty()).then(|| el("div").text(&entry.why));
-    let question = Markup::text(words).with(answer.into_iter().collect::<Markup>()).with(small);
+    let foretold = entry.foretold.as_ref().map(|foretold| {
+        let came = match foretold.came_true {
+            Some(true) => "came true",
+            Some(false) => "did not come true",
+            None => "not decided",
+        };
+        el("div")
+            .class("small path")
+            .text(&format!("Foretold: {}, {came} ({}).", foretold.expected, foretold.rule))
+    });
+    let question = Markup::text(words)
+        .with(answer.into_iter().collect::<Markup>())
+        .with(foretold.into_iter().collect::<Markup>())
+        .with(small);
     let decision = Markup::text(if entry.decision.is_empty() { NONE } else { &entry.decision });
     let run = run.map(|run| el("div").child(link(&format!("/run/{run}"), "its run")));
     let by = Markup::default()

@@ -91,7 +91,8 @@ pub(super) fn table(name: &str, records: &[ShelfRecord], a: Option<&str>) -> Tab
     let mut table = Table::new(name, columns.into());
     for record in records {
         let found = match record.verdict {
-            Some(found) => mark::verdict_words(found),
+            Some(found) if record.said.is_empty() => mark::verdict_words(found),
+            Some(found) => mark::verdict_words(found).with(el("span").class("small").text(&record.said)),
             None => Markup::text(if record.said.is_empty() { NONE } else { &record.said }),
         };
         let title = if record.title.is_empty() { NONE } else { &record.title };

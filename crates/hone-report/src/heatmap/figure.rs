@@ -45,15 +45,22 @@ fn line(class: &'static str, from: (f64, f64), to: (f64, f64)) -> Element {
         .attr("y2", at(to.1))
 }
 
+const MEMORY: &str = "How much memory holds how much of the execution";
+
 /// Bytes of the hottest units against what they hold: of lines, and of pages.
 pub(super) fn curves(map: &Heatmap) -> Element {
-    let section = el("section").child(el("h2").text("How much memory holds how much of the execution")).child(
-        el("p").text(
-            "The hottest units first. A dashed line is what a structure holds at best; a real one holds less, since it can't choose.",
-        ),
-    );
+    curves_behind(map, el("section").child(el("h2").text(MEMORY)))
+}
+
+/// The same below the heading of another page's section.
+pub(super) fn inside(map: &Heatmap) -> Element {
+    curves_behind(map, el("div").child(el("h3").text(MEMORY)))
+}
+
+fn curves_behind(map: &Heatmap, heading: Element) -> Element {
+    let words = "The hottest units first. A dashed line is what a structure holds at best; a real one holds less, since it can't choose.";
     let pictures = [64, 4096].into_iter().filter_map(|unit| curve(map, unit));
-    section.children(legend(map)).children(pictures)
+    heading.child(el("p").text(words)).children(legend(map)).children(pictures)
 }
 
 fn legend(map: &Heatmap) -> Option<Element> {
@@ -153,38 +160,7 @@ fn joined(map: &Heatmap) -> Vec<Joined> {
 
 /// The rank of functions before and after; nothing for one side.
 pub(super) fn moved(map: &Heatmap) -> Option<Element> {
-    if map.sides.len() != 2 {
-        return None;
-    }
-    let all = joined(map);
-    let mut table = Table::new(
-        "Functions before and after",
-        vec![
-            Column::words("function"),
-            Column::numbers(Markup::text("rank before")),
-            Column::numbers(Markup::text("rank after")),
-            Column::numbers(Markup::text("share before")),
-            Column::numbers(Markup::text("share after")),
-            Column::numbers(Markup::text("address before")),
-            Column::numbers(Markup::text("address after")),
-        ],
-    );
-    for one in &all {
-        let cell = |side: usize, of: &dyn Fn(&(usize, f64, u64)) -> String| {
-            Cell::number(&one.sides[side].as_ref().map_or_else(|| "–".to_owned(), of))
-        };
-        table.row(
-            Markup::text(&one.name),
-            vec![
-                cell(0, &|found| found.0.to_string()),
-                cell(1, &|found| found.0.to_string()),
-                cell(0, &|found| percent(found.1)),
-                cell(1, &|found| percent(found.1)),
-                cell(0, &|found| format!("0x{:x}", found.2)),
-                cell(1, &|found| format!("0x{:x}", found.2)),
-            ],
-        );
-    }
+    let table = moved_table(map)?;
     Some(
         el("section")
             .child(el("h2").text("What moved"))
@@ -192,9 +168,33 @@ pub(super) fn moved(map: &Heatmap) -> Option<Element> {
                 "Functions by their share, before on the left and after on the right; hot and cold halves count as one. A line upwards is a \
                  function that does more of the work now. One without a partner was inlined, or no longer runs.",
             ))
-            .child(slopes(&all))
-            .child(table.finish()),
+            .child(slopes(&joined(map)))
+            .child(table),
     )
+}
+
+/// The same in numbers.
+pub(super) fn moved_table(map: &Heatmap) -> Option<Element> {
+    if map.sides.len() != 2 {
+        return None;
+    }
+    let columns =
+        ["rank before", "rank after", "share before", "share after", "address before", "address after"];
+    let columns = columns.map(|title| Column::numbers(Markup::text(title)));
+    let mut table = Table::new(
+        "Functions before and after",
+        [Column::words("function")].into_iter().chain(columns).collect(),
+    );
+    for one in joined(map) {
+        let cell = |side: usize, of: &dyn Fn(&(usize, f64, u64)) -> String| {
+            Cell::number(&one.sides[side].as_ref().map_or_else(|| "–".to_owned(), of))
+        };
+        let [rank, share, address]: [&dyn Fn(&(usize, f64, u64)) -> String; 3] =
+            [&|found| found.0.to_string(), &|found| percent(found.1), &|found| format!("0x{:x}", found.2)];
+        let cells = [rank, share, address].into_iter().flat_map(|of| [cell(0, of), cell(1, of)]);
+        table.row(Markup::text(&one.name), cells.collect());
+    }
+    Some(table.finish())
 }
 
 fn slopes(all: &[Joined]) -> Element {

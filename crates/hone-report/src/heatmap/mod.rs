@@ -39,6 +39,30 @@ pub fn html(map: &Heatmap) -> String {
     Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
 }
 
+/// What the map is of.
+pub(crate) fn title(map: &Heatmap) -> String {
+    words::title(map)
+}
+
+/// The map, its curves and what moved, for the page of something else: drawn, since that page runs no script. `id` begins the ids of it.
+pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
+    let facts = map.sides.iter().enumerate().map(|(index, found)| {
+        let text =
+            format!("{}: {}. Evidence: {}", words::side(map, index), found.title, found.evidence.words());
+        el("p").class("under").text(&text)
+    });
+    let picture = el("div")
+        .class("scroll")
+        .attr("role", "region")
+        .attr("tabindex", "0")
+        .attr("aria-label", format!("Map of {}", words::title(map)))
+        .child(svg::inside(id, map));
+    let notes = map.notes.iter().map(|note| el("p").text(&format!("Note: {note}.")));
+    let more = figure::moved_table(map)
+        .map(|table| el("details").child(el("summary").text("Functions before and after")).child(table));
+    facts.chain([picture, figure::inside(map)]).chain(more).chain(notes).collect()
+}
+
 /// Only this very script may run, and nothing may be loaded.
 fn head(title: &str) -> Element {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));

@@ -1,7 +1,5 @@
 //! The map as one picture, for other pages: light and dark, no script.
 
-use std::fmt::Write as _;
-
 use hone_record::Heatmap;
 
 use super::colour::{STEPS, css, on_dark, on_paper, step};
@@ -17,6 +15,15 @@ const TOP: f64 = 46.0;
 
 /// A picture that stands alone.
 pub fn svg(map: &Heatmap) -> String {
+    Markup::from(picture(map, "heat-title")).into_string() + "\n"
+}
+
+/// The same inside of a page.
+pub(super) fn inside(id: &str, map: &Heatmap) -> Element {
+    picture(map, &format!("{id}-title"))
+}
+
+fn picture(map: &Heatmap, title_id: &str) -> Element {
     let grid = grid(map, ROWS, COLUMNS);
     let one = LABELS + CELL * COLUMNS as f64 + 12.0;
     let rows = grid.sides.iter().map(|rows| height(rows)).fold(0.0, f64::max);
@@ -27,7 +34,9 @@ pub fn svg(map: &Heatmap) -> String {
         .attr("width", format!("{wide:.0}"))
         .attr("height", format!("{high:.0}"))
         .attr("role", "img")
-        .child(el("title").text(&format!("Heatmap of {}", super::words::title(map))))
+        .class("heat-picture")
+        .attr("aria-labelledby", title_id)
+        .child(el("title").attr("id", title_id).text(&format!("Heatmap of {}", super::words::title(map))))
         .child(el("style").child(Markup::text(&style())))
         .child(el("rect").class("paper").attr("width", "100%").attr("height", "100%"));
     for (index, rows) in grid.sides.iter().enumerate() {
@@ -47,22 +56,23 @@ pub fn svg(map: &Heatmap) -> String {
             ))
             .children(cells(rows, left));
     }
-    out = out.children(legend(grid.most, grid.unit_bytes, TOP + rows + 14.0));
-    Markup::from(out).into_string() + "\n"
+    out.children(legend(grid.most, grid.unit_bytes, TOP + rows + 14.0))
 }
 
+/// Of this picture alone: inside of a page a style is everybody's.
 fn style() -> String {
-    let mut light =
-        String::from(".paper{fill:#fdfdfb}.name{fill:#1c1c1a}.soft{fill:#5b5b56}.none{fill:#efeee8}");
-    let mut dark =
-        String::from(".paper{fill:#161715}.name{fill:#e9e8e3}.soft{fill:#a9a8a0}.none{fill:#20211e}");
-    for step in 0..STEPS {
-        // Writing into a String can't fail.
-        let _ = write!(light, ".h{step}{{fill:{}}}", css(on_paper(step)));
-        let _ = write!(dark, ".h{step}{{fill:{}}}", css(on_dark(step)));
-    }
+    let rule = |class: &str, colour: &str| format!(".heat-picture .{class}{{fill:{colour}}}");
+    let all = |[paper, name, soft, none]: [&str; 4], heat: fn(usize) -> [u8; 3]| {
+        let grounds = [("paper", paper), ("name", name), ("soft", soft), ("none", none)];
+        let mut rules: String = grounds.iter().map(|(class, colour)| rule(class, colour)).collect();
+        (0..STEPS).for_each(|step| rules.push_str(&rule(CLASSES[step], &css(heat(step)))));
+        rules
+    };
+    let light = all(["#fdfdfb", "#1c1c1a", "#5b5b56", "#efeee8"], on_paper);
+    let dark = all(["#161715", "#e9e8e3", "#a9a8a0", "#20211e"], on_dark);
     format!(
-        "text{{font:11px sans-serif}}.name{{font-weight:600}}{light}@media (prefers-color-scheme:dark){{{dark}}}"
+        ".heat-picture text{{font:11px sans-serif}}.heat-picture .name{{font-weight:600}}{light}\
+         @media screen and (prefers-color-scheme:dark){{{dark}}}"
     )
 }
 

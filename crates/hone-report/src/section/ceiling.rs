@@ -3,7 +3,7 @@
 use hone_record::{Ceiling, Comparison, Workload};
 
 use super::{absent, section};
-use crate::escape::{Element, el};
+use crate::escape::{Element, Markup, el};
 use crate::quantity;
 
 /// The section; the comparisons know what each workload counts. One that none was judged with counts as the training does: the
@@ -34,19 +34,23 @@ pub(crate) fn of_loads(ceilings: &[Ceiling]) -> Option<Element> {
 }
 
 fn ceiling(ceiling: &Ceiling, each: &str) -> Element {
-    let share = if ceiling.user_share.is_finite() { ceiling.user_share.clamp(0.0, 1.0) } else { 0.0 };
-    let figures = format!(
-        "{} CPU per {each}: {} the target's own user code, {} the kernel's.",
-        quantity::time_us(ceiling.cpu_us_per_record),
-        quantity::share(share),
-        quantity::share(1.0 - share)
-    );
     el("div")
         .class("ceiling")
         .child(el("h3").text(&ceiling.workload))
-        .child(bar(share))
-        .child(el("p").text(&figures))
+        .child(parts(ceiling.cpu_us_per_record, ceiling.user_share, each))
         .child(el("p").text(&ceiling.words))
+}
+
+/// What is the target's own, and what the kernel's, as a bar and in words.
+pub(crate) fn parts(cpu_us: f64, user_share: f64, each: &str) -> Markup {
+    let share = if user_share.is_finite() { user_share.clamp(0.0, 1.0) } else { 0.0 };
+    let figures = format!(
+        "{} CPU per {each}: {} the target's own user code, {} the kernel's.",
+        quantity::time_us(cpu_us),
+        quantity::share(share),
+        quantity::share(1.0 - share)
+    );
+    Markup::default().with(bar(share)).with(el("p").text(&figures))
 }
 
 /// User share filled, the kernel's hatched empty; decoration, the sentence below says it.

@@ -101,14 +101,12 @@ pub(crate) fn curve(found: &Curve) -> Element {
 
 /// Of a service that was tuned.
 pub(crate) fn tuning(found: &Tuning) -> Element {
-    header("Tuned", &found.name).child(el("p").class("sentence").text(&found.sentence())).child(
-        el("p").class("meta").text(&format!(
-            "{} · {} · {}",
-            found.target,
-            found.load,
-            machine_in_short(&found.machine)
-        )),
-    )
+    let how = found.saving().map(|saving| paragraph(&saving.how));
+    let origin = format!("{} · {} · {}", found.target, found.load, machine_in_short(&found.machine));
+    header("Tuned", &found.name)
+        .child(el("p").class("sentence").text(&found.sentence()))
+        .children(how)
+        .child(el("p").class("meta").text(&origin))
 }
 
 /// Of steps that were tried one after the other.
@@ -133,8 +131,11 @@ pub(crate) fn story(story: &Story) -> Element {
     let span = first
         .zip(last)
         .map(|(first, last)| format!(" · {} to {}", quantity::date_utc(first), quantity::date_utc(last)));
+    let saving = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref());
+    let saving = saving.map(|saving| paragraph(&format!("{}. {}", saving.words(), saving.how)));
     header("What was tried, and what came of it", &story.title)
         .child(el("p").class("sentence").text(&story.sentence()))
+        .children(saving)
         .child(el("p").class("meta").text(&format!("{} · {count}{}", story.source, span.unwrap_or_default())))
 }
 

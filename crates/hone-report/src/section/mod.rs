@@ -11,6 +11,7 @@ pub(crate) mod headline;
 pub(crate) mod host_trial;
 pub(crate) mod load_run;
 pub(crate) mod method;
+pub(crate) mod pictures;
 pub(crate) mod proof;
 pub(crate) mod rates;
 pub(crate) mod results;

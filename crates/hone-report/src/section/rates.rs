@@ -78,6 +78,11 @@ fn end_sentence(found: &Capacity) -> Option<String> {
 
 /// The section of a search.
 pub(crate) fn of_capacity(found: &Capacity) -> Element {
+    section("capacity", "Where the promise breaks").children(inside_of_capacity("rates", found))
+}
+
+/// What stands in it; `id` begins the ids of its drawings.
+pub(crate) fn inside_of_capacity(id: &str, found: &Capacity) -> Vec<Element> {
     let band = found.held_requests_per_s.zip(found.failed_requests_per_s);
     let design = &found.design;
     let method = format!(
@@ -86,25 +91,30 @@ pub(crate) fn of_capacity(found: &Capacity) -> Element {
         design.confirmations,
         quantity::chosen_percent(design.precision - 1.0)
     );
-    section("capacity", "Where the promise breaks")
-        .children(end_sentence(found).map(|sentence| paragraph(&sentence)))
-        .child(latency_figure(&found.points, CurveOver::Rate, band))
-        .child(cpu_figure(&found.points, CurveOver::Rate))
-        .child(points_table(&found.points, CurveOver::Rate))
-        .child(paragraph(&method))
+    let end = end_sentence(found).map(|sentence| paragraph(&sentence));
+    let figures = [
+        latency_figure(id, &found.points, CurveOver::Rate, band),
+        cpu_figure(id, &found.points, CurveOver::Rate),
+        points_table(&found.points, CurveOver::Rate),
+        paragraph(&method),
+    ];
+    end.into_iter().chain(figures).collect()
 }
 
 /// The section of a sweep.
 pub(crate) fn of_curve(found: &Curve) -> Element {
-    let figures = match found.over {
-        CurveOver::Rate => {
-            [latency_figure(&found.points, found.over, None), cpu_figure(&found.points, found.over)]
-        }
-        CurveOver::RecordsPerBatch => {
-            [cpu_figure(&found.points, found.over), latency_figure(&found.points, found.over, None)]
-        }
-    };
-    section("curve", "The curve").children(figures).child(points_table(&found.points, found.over))
+    section("curve", "The curve").children(inside_of_curve("rates", found))
+}
+
+/// What stands in it; `id` begins the ids of its drawings.
+pub(crate) fn inside_of_curve(id: &str, found: &Curve) -> Vec<Element> {
+    let latency = latency_figure(id, &found.points, found.over, None);
+    let cpu = cpu_figure(id, &found.points, found.over);
+    let table = points_table(&found.points, found.over);
+    match found.over {
+        CurveOver::Rate => vec![latency, cpu, table],
+        CurveOver::RecordsPerBatch => vec![cpu, latency, table],
+    }
 }
 
 fn axis_name(over: CurveOver) -> &'static str {
@@ -119,7 +129,7 @@ fn line(points: &[CurvePoint], over: CurveOver, metric: Metric, stroke: Stroke) 
     Line { stroke, label: metric.label().to_owned(), windows: points.iter().filter_map(window).collect() }
 }
 
-fn latency_figure(points: &[CurvePoint], over: CurveOver, band: Option<(f64, f64)>) -> Element {
+fn latency_figure(id: &str, points: &[CurvePoint], over: CurveOver, band: Option<(f64, f64)>) -> Element {
     let title = match over {
         CurveOver::Rate => "Latency over rate",
         CurveOver::RecordsPerBatch => "Latency over batch size, at the same records/s",
@@ -140,7 +150,7 @@ fn latency_figure(points: &[CurvePoint], over: CurveOver, band: Option<(f64, f64
         limits: &[],
     };
     let description = "Percentiles of latency, both axes logarithmic, a dot for each window.";
-    let Some(plot) = xy::plot("rates-latency", title, description, &chart) else {
+    let Some(plot) = xy::plot(&format!("{id}-latency"), title, description, &chart) else {
         return no_figure(title, "No window was steady, so there is no latency to draw.");
     };
     let shaded = if band.is_some() { " Shaded: the interval in which the promise breaks." } else { "" };
@@ -151,7 +161,7 @@ fn latency_figure(points: &[CurvePoint], over: CurveOver, band: Option<(f64, f64
     figure(title, Some(key(&lines)), plot, &caption, None)
 }
 
-fn cpu_figure(points: &[CurvePoint], over: CurveOver) -> Element {
+fn cpu_figure(id: &str, points: &[CurvePoint], over: CurveOver) -> Element {
     let title = match over {
         CurveOver::Rate => "CPU of the target per record, over rate",
         CurveOver::RecordsPerBatch => "CPU of the target per record, over batch size",
@@ -171,7 +181,7 @@ fn cpu_figure(points: &[CurvePoint], over: CurveOver) -> Element {
         limits: &[],
     };
     let description = "CPU per record, both axes logarithmic, a dot for each window.";
-    match xy::plot("rates-cpu", title, description, &chart) {
+    match xy::plot(&format!("{id}-cpu"), title, description, &chart) {
         Some(plot) => figure(
             title,
             Some(key(&lines)),

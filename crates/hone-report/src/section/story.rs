@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hone_record::{
-    ALTITUDES, BatchState, Chapter, Envelope, LedgerEntry, RecordRole, STORY_QUANTILES, Story, WindowRow,
+    ALTITUDES, BatchState, Chapter, Envelope, Fate, LedgerEntry, RecordRole, STORY_QUANTILES, Story,
+    WindowRow,
 };
 
 use super::{absent, paragraph, section};
@@ -39,13 +40,14 @@ pub(crate) fn tried(story: &Story) -> Element {
     if by_altitude.is_empty() {
         return section.child(absent("Nothing was tried yet."));
     }
+    let stays = story.changes_of(Fate::Kept);
     section.children(by_altitude.into_iter().map(|(place, chapters)| {
         let altitude = ALTITUDES.get(place).copied().unwrap_or("other");
-        tried_at(altitude, &chapters)
+        tried_at(altitude, &chapters, &stays)
     }))
 }
 
-fn tried_at(altitude: &str, chapters: &[&Chapter]) -> Element {
+fn tried_at(altitude: &str, chapters: &[&Chapter], stays: &[&str]) -> Element {
     let columns = vec![
         Column::words("change"),
         Column::words("metric"),
@@ -62,7 +64,7 @@ fn tried_at(altitude: &str, chapters: &[&Chapter]) -> Element {
     );
     let mut table = Table::new(&name, columns).remark(owner(altitude));
     for chapter in chapters {
-        table.row(title(chapter), cells(&chapter.entry));
+        table.row(title(chapter), cells(&chapter.entry, stays));
     }
     el("div").child(table.finish()).child(reasons(chapters))
 }
@@ -76,7 +78,20 @@ fn title(chapter: &Chapter) -> Markup {
     Markup::text(entry.change_alone()).with(el("span").class("small path").text(&small))
 }
 
-fn cells(entry: &LedgerEntry) -> Vec<Cell> {
+/// What was decided, in the words of a reader: what was kept at first may have been taken back by a later entry.
+fn decided(entry: &LedgerEntry, stays: &[&str]) -> String {
+    let is_gone = !entry.is_of_all() && !stays.contains(&entry.change_alone());
+    match (entry.fate(), entry.decision.as_str()) {
+        (Fate::Kept, _) if is_gone => "kept, and taken back later".to_owned(),
+        (Fate::Kept, "keep" | "accepted") | (Fate::Rejected | Fate::NotShown | Fate::Among, _) => {
+            entry.outcome().to_owned()
+        }
+        (_, "") => NONE.to_owned(),
+        (_, decision) => decision.to_owned(),
+    }
+}
+
+fn cells(entry: &LedgerEntry, stays: &[&str]) -> Vec<Cell> {
     let value = |place: usize| {
         let metric = entry.metric?;
         let value = *entry.values?.get(place)?;
@@ -101,11 +116,7 @@ fn cells(entry: &LedgerEntry) -> Vec<Cell> {
         Cell::number(&known(value(1))),
         Cell::numbers(ratio),
         Cell::words(verdict),
-        Cell::words(el("span").class("word").text(if entry.decision.is_empty() {
-            NONE
-        } else {
-            &entry.decision
-        })),
+        Cell::text(&decided(entry, stays)),
     ]
 }
 
@@ -212,7 +223,7 @@ pub(crate) fn predictions(story: &Story) -> Option<Element> {
     }
     let columns = ["change", "foretold", "found", "came true", "by which rule"].map(Column::words).into();
     let mut table = Table::new("What was foretold", columns).remark(
-        "Said before the first window of the change, by a simulation or a replay, and not changed since.",
+        "Said before the first window of the change, by a simulation, a replay, or as a hope of hone tune, and not changed since.",
     );
     for (chapter, foretold) in &told {
         let entry = &chapter.entry;

@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use hone_record::{
+    Altitude, BatchState, Chapter, Decision, Evidence, Expectation, Foretold, HeatCurve, HeatFunction,
+    HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, Hope, LedgerEntry,
+    ProofStep, RecordRef, RecordRole, Story, Together, Tuning, TuningStep, WindowRow,
+};
+use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
     Judgement, Latencies, Machine, Metric, Mode, Optimization, Outcome, PairKind, PairOutcome, Payload,
     PmuState, ProfileApplied, ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt, ToolReceipt,
     Verdict, Window, WindowFacts, Workload,
-};
-use hone_record::{
-    BatchState, Chapter, Expectation, Foretold, LedgerEntry, RecordRef, RecordRole, Story, WindowRow,
 };
 
 /// Seconds of a window.
@@ -788,5 +790,168 @@ pub(crate) fn story() -> Story {
         machines: vec![optimization.machine.clone()],
         heads: vec!["cd".repeat(32)],
         ..Story::default()
+    }
+}
+
+/// Steps of the sample tuning: change, altitude, how much CPU remains, hope, why, decision.
+const STEPS: [(&str, Altitude, f64, f64, &str, Decision); 5] = [
+    ("linger=100ms", Altitude::Client, 0.55, 0.6, "one record a request <each>", Decision::Accepted),
+    ("build pgo", Altitude::Binary, 0.9, 0.07, "its profile", Decision::Accepted),
+    (
+        "topic.compression.type=producer",
+        Altitude::Broker,
+        1.0,
+        0.2,
+        "the broker packs anew",
+        Decision::Rejected,
+    ),
+    ("client.batch.num.messages=1", Altitude::Client, 1.4, 0.05, "the file asks for it", Decision::Rejected),
+    ("host.vm.swappiness=1", Altitude::Host, 1.0, 0.05, "the file asks for it", Decision::Rejected),
+];
+
+fn tried_step(
+    change: &str,
+    factor: f64,
+    decision: Decision,
+    prefix: &str,
+    windows: &mut BTreeMap<String, Window>,
+) -> ProofStep {
+    let mut comparison = comparison(prefix, factor, windows);
+    (comparison.a, comparison.b) = ("kept".to_owned(), change.to_owned());
+    let verdict = verdict_of(factor);
+    comparison.judgements[0].verdict = verdict;
+    let mut states = [Vec::new(), Vec::new()];
+    for (name, role) in comparison.counted_windows() {
+        let mut window = windows[name].clone();
+        let sent = if role == RecordRole::After { 2.5e7 * factor } else { 2.5e7 };
+        window.facts.socket_bytes = Some(hone_record::SocketBytes { sent: sent as u64, received: 100_000 });
+        states[usize::from(role == RecordRole::After)].push(window);
+    }
+    let [before, after] = states.map(|windows| BatchState::of(&windows));
+    ProofStep {
+        change: change.to_owned(),
+        words: vec![format!("{change}: as it is -> <so>")],
+        decision,
+        why: format!("CPU per record is {}; no guard rail broke.", verdict.label()),
+        promise: None,
+        guards: Vec::new(),
+        comparison: Some(comparison),
+        before,
+        after,
+        foretold: None,
+    }
+}
+
+/// A tuning over four altitudes, of which two changes are kept and one of them is not shown again beside the other, with its windows.
+pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
+    let mut windows = BTreeMap::new();
+    let steps = STEPS.iter().enumerate().map(|(index, (change, altitude, factor, share, why, decision))| {
+        TuningStep {
+            altitude: *altitude,
+            hope: Hope { share: *share, why: (*why).to_owned() },
+            passed_over: Vec::new(),
+            step: tried_step(change, *factor, *decision, &format!("step-{index}"), &mut windows),
+        }
+    });
+    let steps: Vec<TuningStep> = steps.collect();
+    let without = vec![
+        tried_step("linger=100ms", 0.58, Decision::Accepted, "without-1", &mut windows),
+        tried_step("build pgo", 1.0, Decision::Rejected, "without-2", &mut windows),
+    ];
+    let all = tried_step("all together", 0.5, Decision::Accepted, "all", &mut windows);
+    let (optimization, _) = optimization();
+    let first =
+        BatchState { batches: 40_000, batch_records: 40_000, batch_bytes: 16_000_000, ..all.before.clone() };
+    let tuning = Tuning {
+        name: "orders".to_owned(),
+        target: "hone broker --listen 127.0.0.1:{port}".to_owned(),
+        load: "2,000 records/s of 300 bytes by 16 producers to 4 partitions".to_owned(),
+        workload: workload("orders"),
+        workload_kept: workload("orders"),
+        objective: Metric::CpuPerRecord,
+        durability: optimization.durability.clone(),
+        rule: "A change is kept when the comparator calls it better and no guard rail breaks.".to_owned(),
+        allowed: Altitude::ALL.to_vec(),
+        budget_s: Some(3_600.0),
+        took_s: 1_980.0,
+        first,
+        steps,
+        kept: vec!["linger=100ms".to_owned(), "build pgo".to_owned()],
+        together: Some(Together { all: Some(all), product: Some(0.58), without, put_back: Vec::new() }),
+        stopped: "nothing is left that is hoped to help".to_owned(),
+        to_keep: vec!["client: hone batch settings --linger 100ms <all producers>".to_owned()],
+        limits: vec!["What is not found here may still help.".to_owned()],
+        machine: optimization.machine.clone(),
+        software: BTreeMap::new(),
+    };
+    (tuning, windows)
+}
+
+/// A map of a program before and after its code was packed.
+pub(crate) fn heatmap() -> Heatmap {
+    let side = |begin: u64, pages: u64, step: u64| {
+        let lines = 64 * pages;
+        let share = |index: u64| 0.5_f64.powi(1 + (index % 12) as i32) / lines as f64;
+        let line = |index: u64| HeatLine {
+            address: begin + 64 * step * index,
+            share: share(index),
+            used: 0xffff,
+            source: None,
+        };
+        let page = |index: u64| HeatPage {
+            address: begin + 4096 * step * index,
+            share: 1.0 / pages as f64,
+            lines: (64 / step) as u32,
+            bytes_used: 2048,
+        };
+        let function = |index: usize| HeatFunction {
+            name: format!("broker::handle_<{index}>"),
+            begin: begin + 64 * index as u64,
+            bytes: 64,
+            share: 0.4 / (index + 1) as f64,
+            rank: index as u64 + 1,
+        };
+        HeatSource {
+            title: "the orders load".to_owned(),
+            evidence: Evidence::Simulated,
+            instructions: 1_000_000,
+            object: Some("/bin/hone-broker".to_owned()),
+            build_id: None,
+            share: 0.93,
+            others: Vec::new(),
+            sections: vec![HeatSection {
+                name: ".text".to_owned(),
+                begin,
+                bytes: 4096 * pages * step,
+                share: 1.0,
+                lines,
+            }],
+            pages: (0..pages).map(page).collect(),
+            lines: (0..lines).map(line).collect(),
+            functions: (0..9).map(function).collect(),
+            blocks: Vec::new(),
+            files: Vec::new(),
+            curves: [64, 4096]
+                .map(|unit_bytes| HeatCurve {
+                    unit_bytes,
+                    points: (0..=6)
+                        .map(|power| HeatPoint { units: 1 << power, share: f64::from(power) / 6.0 })
+                        .collect(),
+                })
+                .into(),
+            marks: vec![HeatMark {
+                structure: "L1i 32 KiB 8-way".to_owned(),
+                unit_bytes: 64,
+                units: 512,
+                share: 0.25,
+            }],
+            sets: vec![HeatSet { lines: 9, share: 1.0 / 64.0 }; 64],
+            ways: 8,
+            cut: Vec::new(),
+        }
+    };
+    Heatmap {
+        sides: vec![side(0x1000, 40, 4), side(0x40_0000, 12, 1)],
+        notes: vec!["a note & more".to_owned()],
     }
 }

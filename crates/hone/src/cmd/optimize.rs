@@ -15,7 +15,7 @@ use crate::folder::RunFolder;
 use crate::optimize::steps::{Phase, PhaseEnd, took_s};
 use crate::optimize::takes::{self, MAKING, Takes};
 use crate::optimize::tree::BASELINE;
-use crate::optimize::{Job, dry, is_worse, optimize, rule};
+use crate::optimize::{Findings, Job, dry, findings, is_worse, optimize, rule};
 use crate::show;
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
@@ -119,18 +119,19 @@ pub(super) fn takes(file: &Path) -> Result<Takes> {
     Ok(takes::takes(&experiment::parse_asked(&text, file, &Asked::default())?))
 }
 
-/// Programs that an experiment made.
+/// What a run up to the judging has made and found.
 pub(super) struct Programs {
     pub(super) plain: PathBuf,
     /// Those that are worth a comparison, each behind the one that it builds on.
     pub(super) variants: Vec<(String, PathBuf)>,
     pub(super) trained_by: Vec<String>,
+    pub(super) findings: Findings,
     /// Why the variants were not made.
     pub(super) stopped: Option<String>,
 }
 
-/// The plain program of an experiment and its variants: everything up to the judging, by a run in `output`. One that was broken off there goes
-/// on. Before each phase behind the first `stops` is asked, with the seconds that all the rest takes at least, whether the time is over; then the
+/// The plain program of an experiment and its variants, and what is known of the plain one: everything up to the judging, by a run in `output`.
+/// One that was broken off there goes on. Before each phase behind the first `stops` is asked, with the seconds that all the rest takes at least, whether the time is over; then the
 /// plain program is all that there is.
 ///
 /// # Errors
@@ -156,7 +157,8 @@ pub(super) fn programs(
         }
         run(phase_of(file, output, &experiment.name, phase), desk)?;
     }
-    let made = newest(output, &experiment.name)?.join("bin");
+    let run = newest(output, &experiment.name)?;
+    let made = run.join("bin");
     let program = |variant: &str| -> Option<PathBuf> {
         let mut files = fs::read_dir(made.join(variant)).ok()?.flatten().map(|entry| entry.path());
         files.find(|path| path.is_file())
@@ -164,7 +166,8 @@ pub(super) fn programs(
     let plain = program(BASELINE).with_context(|| format!("{} holds no plain build", made.display()))?;
     let tried = takes.tried.into_iter().filter(|_| stopped.is_none());
     let variants = tried.filter_map(|name| Some((name.clone(), program(&name)?))).collect();
-    Ok(Programs { plain, variants, trained_by: takes.trained_by, stopped })
+    let findings = findings(&RunFolder::open(&run)?)?;
+    Ok(Programs { plain, variants, trained_by: takes.trained_by, findings, stopped })
 }
 
 /// A phase of the only run in a folder: the one that is there goes on, whatever its phase.

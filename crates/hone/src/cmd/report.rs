@@ -13,23 +13,29 @@ use hone_record::{
 use super::{Desk, print};
 use crate::folder::read_record;
 use crate::reader::{self, Caller, Reader, record as record_by};
+use crate::story::Beside;
 use crate::{Ending, Usage, ledger, show, story};
 
 /// Write one self-contained HTML page from a record, a run's folder, or a ledger.
 ///
 /// Needs no network to be read and no machine to be made: everything comes from the record files. The page of a run, or of a whole ledger,
 /// says where the time went, what was tried at each altitude, what was kept, percentiles step by step, what was foretold beside what came,
-/// and has all numbers inside, to take along. The same as Markdown, as a few lines for a pull request, or as a record (--json).
+/// and has all numbers inside, to take along. Records of heatmaps, capacities and curves that lie in the run's folder, or are named behind it,
+/// are drawn on the page. The same as Markdown, as a few lines for a pull request, or as a record (--json).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone report runs/broker-pgo-001
   hone report runs/ledger.jsonl          all that was tried, at every altitude
+  hone report runs/orders-001 heat.json capacity-before/ capacity-after/
   hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
     /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve,
     /// window, heatmap, story).
     path: PathBuf,
+    /// Heatmaps, capacities and curves that are drawn on the page of a run or a ledger: records, or folders that hold some.
+    #[arg(value_name = "BESIDE")]
+    beside: Vec<PathBuf>,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
     /// --markdown, --comment or --json, the file in place of stdout.
     #[arg(short, long, value_name = "FILE")]
@@ -44,11 +50,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let source = find(&arguments.path)?;
+    let beside = Beside::of(&arguments.beside, &Caller)?;
     if arguments.markdown || arguments.comment || desk.json {
         let text = match (arguments.markdown, arguments.comment) {
-            (true, _) => show::story::markdown(&story_of(&source)?),
+            (true, _) => show::story::markdown(&beside.add_to(story_of(&source)?)),
             (_, true) => comment_of(&source)?,
-            _ => Envelope::new(story_of(&source)?).to_text()?,
+            _ => Envelope::new(beside.add_to(story_of(&source)?)).to_text()?,
         };
         desk.progress.clear();
         match &arguments.output {
@@ -58,10 +65,18 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     let page = match &source {
-        Source::Record(record) => write(record, arguments.output.as_deref())?,
+        Source::Record(record) => {
+            if !arguments.beside.is_empty() {
+                has_a_story(record)?;
+            }
+            let page = arguments.output.unwrap_or_else(|| page_path(record));
+            keep(&page, &page_beside(record, &Caller, beside)?)?;
+            page
+        }
         Source::Ledger(ledger) => {
             let page = arguments.output.unwrap_or_else(|| ledger.with_file_name("story.html"));
-            keep(&page, &hone_report::story_page(&story::of_ledger(ledger, &Caller)?))?;
+            let told = beside.add_to(story::of_ledger(ledger, &Caller)?);
+            keep(&page, &hone_report::story_page(&told))?;
             page
         }
     };
@@ -76,17 +91,30 @@ enum Source {
     Ledger(PathBuf),
 }
 
-/// The records that stand for a whole run.
+/// The records that stand for a whole run; those that may lie beside another one come last.
 pub(crate) const RESULTS: [&str; 8] = [
     "commit-gate.json",
     "optimization.json",
     "comparison.json",
-    "capacity.json",
-    "curve.json",
     "proof.json",
     "host-trial.json",
     "tuning.json",
+    "capacity.json",
+    "curve.json",
 ];
+
+/// Whether something can stand beside it.
+fn has_a_story(record: &Path) -> Result<()> {
+    match kind_of(record, &Caller)?.as_deref() {
+        Some("optimization" | "comparison" | "commit-gate" | "proof" | "host-trial" | "tuning" | "story") => {
+            Ok(())
+        }
+        _ => bail!(Usage(format!(
+            "{} is no run that tried something, so nothing can stand beside it: name the run first, then heatmaps, capacities and curves",
+            record.display()
+        ))),
+    }
+}
 
 /// The record that stands for a path, or the ledger.
 fn find(path: &Path) -> Result<Source> {
@@ -175,6 +203,11 @@ fn page_path(record: &Path) -> PathBuf {
 /// # Errors
 /// When it, or a window that it rests on, can't be read, and where there is no page of its kind.
 pub(crate) fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
+    page_beside(record, reader, Beside::default())
+}
+
+/// The same with what stands beside a story.
+fn page_beside(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<String> {
     let folder = folder_of(record);
     match kind_of(record, reader)?.as_deref() {
         Some("optimization") => {
@@ -184,17 +217,18 @@ pub(crate) fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
             Ok(hone_report::optimization_story(
                 &found,
                 &windows,
-                &story::of_optimization(folder, &found, reader),
+                &beside.add_to(story::of_optimization(folder, &found, reader)),
             ))
         }
         Some("comparison") => {
             let found: Comparison = record_by(reader, record)?;
             let windows = windows(folder, reader, &found.pairs)?;
-            Ok(hone_report::comparison_story(&found, &windows, &story::of_comparison(folder, &found, reader)))
+            let told = beside.add_to(story::of_comparison(folder, &found, reader));
+            Ok(hone_report::comparison_story(&found, &windows, &told))
         }
         Some("commit-gate") => {
             let found: CommitGate = record_by(reader, record)?;
-            let told = story::of_gate(folder, &found, reader);
+            let told = beside.add_to(story::of_gate(folder, &found, reader));
             match &found.comparisons[..] {
                 [only] => {
                     Ok(hone_report::comparison_story(only, &windows(folder, reader, &only.pairs)?, &told))
@@ -206,25 +240,28 @@ pub(crate) fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
             let found: Proof = record_by(reader, record)?;
             let comparisons = found.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::proof_story(&found, &windows, &story::of_proof(folder, &found, reader)))
+            let told = beside.add_to(story::of_proof(folder, &found, reader));
+            Ok(hone_report::proof_story(&found, &windows, &told))
         }
         Some("host-trial") => {
             let found: HostTrial = record_by(reader, record)?;
             let comparisons = found.tried.iter().chain(&found.together).map(|knob| &knob.comparison);
             let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::host_trial_story(&found, &windows, &story::of_host_trial(folder, &found, reader)))
+            let told = beside.add_to(story::of_host_trial(folder, &found, reader));
+            Ok(hone_report::host_trial_story(&found, &windows, &told))
         }
         Some("tuning") => {
             let found: Tuning = record_by(reader, record)?;
             let proof = found.as_proof();
             let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::tuning_story(&found, &windows, &story::of_tuning(folder, &found, reader)))
+            let told = beside.add_to(story::of_tuning(folder, &found, reader));
+            Ok(hone_report::tuning_story(&found, &windows, &told))
         }
         Some("capacity") => Ok(hone_report::capacity_page(&record_by(reader, record)?)),
         Some("curve") => Ok(hone_report::curve_page(&record_by(reader, record)?)),
         Some("window") => Ok(hone_report::window_page(&record_by(reader, record)?)),
-        Some("story") => Ok(hone_report::story_page(&record_by(reader, record)?)),
+        Some("story") => Ok(hone_report::story_page(&beside.add_to(record_by(reader, record)?))),
         Some("heatmap") => Ok(hone_report::heatmap::html(&record_by(reader, record)?)),
         Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
         None => bail!("{} is not a Hone record", record.display()),

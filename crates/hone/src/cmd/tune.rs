@@ -16,9 +16,11 @@ use crate::arm;
 use crate::folder::RunFolder;
 use crate::ledger;
 use crate::lever;
+use crate::optimize::Findings;
 use crate::progress::Progress;
 use crate::show;
 use crate::standing::Standing;
+use crate::story;
 use crate::topics::sweep_left_overs;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, parse};
@@ -168,6 +170,7 @@ fn built(
             let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s, rest_s, then_s));
             let made = optimize::programs(&file, &folder.join("builds"), &stops, desk)?;
             made.stopped.iter().for_each(|why| desk.progress.line(why));
+            keep_findings(&made.findings, folder)?;
             let built = Built {
                 plain: made.plain,
                 variants: made.variants,
@@ -193,6 +196,15 @@ fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
             show::time(then_s)
         )
     })
+}
+
+/// What was found out of the plain build lies where the story of this run looks for it.
+fn keep_findings(found: &Findings, folder: &RunFolder) -> Result<()> {
+    folder.write_note(story::CEILINGS, &found.ceilings)?;
+    if let Some(diagnosis) = &found.diagnosis {
+        folder.write_record(story::DIAGNOSIS, diagnosis.clone())?;
+    }
+    Ok(())
 }
 
 /// Notes what the run stands on, or holds it against what an earlier attempt stood on.

@@ -43,8 +43,8 @@ use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_diagnose::emulator::Wanted;
 use hone_load::Security;
 use hone_record::{
-    Artifact, Ceiling, Durability, Engine, Foretelling, Harm, Optimization, ProfileApplied, Rewriting,
-    SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Diagnosis, Durability, Engine, Foretelling, Harm, Optimization, ProfileApplied,
+    Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -188,6 +188,24 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
+}
+
+/// What a run has found out about its plain build, before another one was made.
+pub(crate) struct Findings {
+    pub(crate) ceilings: Vec<Ceiling>,
+    pub(crate) diagnosis: Option<Diagnosis>,
+}
+
+/// The same of a run that was ended behind its builds, and so has no record of its own.
+///
+/// # Errors
+/// When a note of it can't be read.
+pub(crate) fn findings(folder: &RunFolder) -> Result<Findings> {
+    let diagnosis = steps::result_of::<Result<Diagnosis, String>>(folder, "diagnose")?;
+    Ok(Findings {
+        ceilings: steps::result_of(folder, "ceiling")?.unwrap_or_default(),
+        diagnosis: diagnosis.and_then(Result::ok),
+    })
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.

@@ -169,6 +169,15 @@ pub(crate) fn took_s(folder: &Path) -> BTreeMap<String, f64> {
     done.map(|done| (done.receipt.step, done.receipt.took_s)).collect()
 }
 
+/// What a step has found, where it is done.
+///
+/// # Errors
+/// When its file can't be read.
+pub(super) fn result_of<T: DeserializeOwned>(folder: &RunFolder, name: &str) -> Result<Option<T>> {
+    let finished = folder.read_note::<Finished<T>>(&file_of(name))?;
+    Ok(finished.map(|finished| finished.result))
+}
+
 /// Names of variants have a `+` and an `@`, which are letters of file names.
 fn file_of(name: &str) -> String {
     format!("steps/{name}.json")

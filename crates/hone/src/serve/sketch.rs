@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use hone_binary::sha256_hex;
 use hone_compare::why_saved_does_not_count;
 use hone_record::{
-    BatchCost, BatchWatch, Body, Capacity, Comparison, Curve, Diagnosis, Envelope, FORMAT_VERSION,
-    Foretelling, Heatmap, HostTrial, LedgerEntry, Machine, Metric, Optimization, Outcome, Proof, RecordError,
-    SavedComparison, SelfTest, ShelfWindow, Story, Tuning, Verdict, WhatIf, Window, Workload,
+    BatchCost, BatchWatch, Body, Capacity, CommitGate, Comparison, Curve, Decision, Diagnosis, Envelope,
+    FORMAT_VERSION, Foretelling, GateOutcome, Heatmap, HostTrial, LedgerEntry, Machine, Metric, Optimization,
+    Outcome, Proof, RecordError, SavedComparison, SelfTest, ShelfWindow, Story, Tuning, Verdict, WhatIf,
+    Window, Workload,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -59,11 +60,9 @@ fn of_kind(kind: &str, text: &str) -> Result<Sketch, RecordError> {
         Optimization::KIND => optimization(&Envelope::parse(text)?),
         Tuning::KIND => tuning(&Envelope::parse(text)?),
         Proof::KIND => proof(&Envelope::parse(text)?),
-        HostTrial::KIND => titled(Envelope::<HostTrial>::parse(text)?.target),
-        Capacity::KIND => {
-            let found: Capacity = Envelope::parse(text)?;
-            titled(format!("{} under {}", found.variant, found.workload.name))
-        }
+        CommitGate::KIND => commit_gate(&Envelope::parse(text)?),
+        HostTrial::KIND => host_trial(&Envelope::parse(text)?),
+        Capacity::KIND => capacity(&Envelope::parse(text)?),
         Curve::KIND => {
             let found: Curve = Envelope::parse(text)?;
             titled(format!("{} under {}", found.variant, found.workload.name))
@@ -193,10 +192,54 @@ fn tuning(found: &Tuning) -> Sketch {
 }
 
 fn proof(found: &Proof) -> Sketch {
-    let accepted = found.steps.iter().filter(|step| step.decision == hone_record::Decision::Accepted).count();
+    let accepted = found.steps.iter().filter(|step| step.decision == Decision::Accepted).count();
     Sketch {
         title: found.target.clone(),
         said: format!("{accepted} of {} steps accepted", found.steps.len()),
+        ..Sketch::default()
+    }
+}
+
+/// Its verdict is that of the primary metric under the first load, or under one where it is worse: that decides.
+fn commit_gate(found: &CommitGate) -> Sketch {
+    let primary = || found.findings.iter().filter(|finding| finding.primary);
+    let worst = primary().find(|finding| finding.verdict == Some(Verdict::Worse));
+    let said = match found.outcome {
+        GateOutcome::Passed => "passed",
+        GateOutcome::SameProgram => "passed: the same program",
+        GateOutcome::Worse => "failed: worse",
+        GateOutcome::TooLittlePower => "could not tell: too few pairs",
+        GateOutcome::NotSeen => "could not tell: no estimate",
+    };
+    Sketch {
+        title: format!("{}: {} against {}", found.name, found.head.short(), found.base.short()),
+        verdict: worst.or(primary().next()).and_then(|finding| finding.verdict),
+        said: said.to_owned(),
+        ..Sketch::default()
+    }
+}
+
+/// Its verdict is that of all that helped, together, or of the only one that was tried.
+fn host_trial(found: &HostTrial) -> Sketch {
+    let only = match &found.tried[..] {
+        [only] => Some(only),
+        _ => None,
+    };
+    let kept = found.tried.iter().filter(|knob| knob.decision == Decision::Accepted).count();
+    let left = if found.left_in_force.is_some() { "; left in force" } else { "" };
+    Sketch {
+        title: found.target.clone(),
+        verdict: found.together.as_ref().or(only).map(|knob| knob.verdict),
+        said: format!("{kept} of {} settings helped{left}", found.tried.len()),
+        ..Sketch::default()
+    }
+}
+
+/// It has no verdict: nothing was held against anything.
+fn capacity(found: &Capacity) -> Sketch {
+    Sketch {
+        title: format!("{} under {}", found.variant, found.workload.name),
+        said: crate::show::curve::knee(found),
         ..Sketch::default()
     }
 }
@@ -218,5 +261,26 @@ mod tests {
         assert!(broken(&"[".repeat(100_000)).contains("EOF"), "and the stack stands it");
         let told = sketch(r#"{"hone_record": 1, "kind": "doctor", "body": {"x": 1}}"#).unwrap().unwrap();
         assert_eq!(told.kind, "doctor");
+    }
+
+    fn told<T: Body>(body: T) -> (String, Option<Verdict>, String) {
+        let found = sketch(&Envelope::new(body).to_text().unwrap()).unwrap().unwrap();
+        (found.title, found.verdict, found.said)
+    }
+
+    #[test]
+    fn gates_trials_and_capacities_say_what_they_found() {
+        use crate::show::{commit_gate, host_trial};
+        let gate = |outcome, state| told(commit_gate::tests::gate(outcome, state));
+        let worse = gate(GateOutcome::Worse, hone_record::GateState::Worse);
+        let title = "orders: bbbbbbbbbb against aaaaaaaaaa".to_owned();
+        assert_eq!(worse, (title.clone(), Some(Verdict::Worse), "failed: worse".to_owned()));
+        let same = gate(GateOutcome::SameProgram, hone_record::GateState::Held);
+        assert_eq!(same, (title, None, "passed: the same program".to_owned()));
+        let trial = host_trial::tests::trial(false);
+        let helped = trial.tried.iter().filter(|knob| knob.decision == Decision::Accepted).count();
+        let (_, verdict, said) = told(trial.clone());
+        assert_eq!(said, format!("{helped} of {} settings helped", trial.tried.len()));
+        assert_eq!(verdict, trial.together.as_ref().map(|knob| knob.verdict));
     }
 }

@@ -43,6 +43,17 @@ pub(crate) fn capacity(found: &Capacity) -> String {
     )
 }
 
+/// The same in a few words, for a list.
+pub(crate) fn knee(found: &Capacity) -> String {
+    let promise = found.design.promise.join(", ");
+    match (found.held_requests_per_s.map(number), found.failed_requests_per_s.map(number)) {
+        (Some(held), Some(failed)) => format!("{promise} up to {held} requests/s, not at {failed}"),
+        (Some(held), None) => format!("{promise} at {held} requests/s"),
+        (None, Some(failed)) => format!("{promise} not at {failed} requests/s"),
+        (None, None) => format!("{promise} at no rate that was confirmed"),
+    }
+}
+
 /// The result in a sentence.
 fn knee_words(found: &Capacity) -> String {
     let promise = found.design.promise.join(", ");

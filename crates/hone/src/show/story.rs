@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_record::{BatchState, Chapter, Fate, LedgerEntry, STORY_QUANTILES, Story};
+use hone_record::{BatchState, Chapter, Fate, LedgerEntry, STORY_QUANTILES, Story, Tuned};
 
 use super::ledger::{came, in_a_cell};
 use super::{bytes, count, number, span_us};
@@ -13,6 +13,9 @@ const MOST_ROWS: usize = 15;
 /// All of it.
 pub(crate) fn markdown(story: &Story) -> String {
     let mut out = format!("# {}\n\n{}\n", in_a_cell(&story.title), in_a_cell(&story.sentence()));
+    if let Some(tuned) = &story.tuned {
+        out.push_str(&tuned_markdown(tuned));
+    }
     for ceiling in &story.ceilings {
         let _ = write!(out, "\n{}: {}\n", in_a_cell(&ceiling.workload), in_a_cell(&ceiling.words));
     }
@@ -33,6 +36,7 @@ pub(crate) fn markdown(story: &Story) -> String {
         out.push_str(&steps(&group));
     }
     out.push_str(&foretold(story));
+    out.push_str(&beside(story));
     out.push_str("\n## Why\n\n");
     for chapter in &story.chapters {
         let entry = &chapter.entry;
@@ -40,7 +44,7 @@ pub(crate) fn markdown(story: &Story) -> String {
             out,
             "- **{}**: {}. {}",
             in_a_cell(&entry.change),
-            entry.fate().label(),
+            entry.outcome(),
             in_a_cell(&entry.why)
         );
         if let Some(undo) = &entry.undo {
@@ -65,6 +69,9 @@ pub(crate) fn comment(story: &Story) -> String {
     out.push_str(&tried(story.chapters.iter().skip(skipped)));
     if skipped > 0 {
         let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
+    }
+    if let Some(saving) = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref()) {
+        let _ = write!(out, "\n{}.\n", saving.words());
     }
     for line in story.groups().iter().filter_map(|group| tail(story, group)) {
         let _ = write!(out, "\n{line}\n");
@@ -97,10 +104,90 @@ fn tried<'a>(chapters: impl Iterator<Item = &'a Chapter>) -> String {
             in_a_cell(&format!("{}{under}", entry.change)),
             entry.metric.map_or("-", hone_record::Metric::label),
             entry.verdict.map_or("-", hone_record::Verdict::label),
-            entry.fate().label()
+            entry.outcome()
         );
     }
     out
+}
+
+/// Where the time went, what each change was hoped to save, what came, and what all of it is worth.
+fn tuned_markdown(tuned: &Tuned) -> String {
+    let mut out = String::new();
+    if let Some(saving) = &tuned.saving {
+        let _ = write!(out, "\n**{}.** {}\n", saving.words(), saving.how);
+    }
+    let _ = write!(out, "\n{}\n\n## Why, and what came\n\n", first_look(&tuned.first));
+    let _ = write!(
+        out,
+        "Ratios are of {}: with the change to what was kept until then; beside the others, of all that was kept to all but this one.\n\n\
+         | tried | where | why | hoped to save | ratio | beside the others | in the end |\n|---|---|---|---:|---:|---:|---|\n",
+        tuned.objective.label()
+    );
+    for change in &tuned.changes {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} % | {} | {} | {} |",
+            in_a_cell(&change.change),
+            change.altitude.label(),
+            in_a_cell(&change.hope.why),
+            number(change.hope.share * 100.0),
+            ratio(change.ratio),
+            ratio(change.among),
+            in_a_cell(&change.in_the_end)
+        );
+    }
+    if let Some(product) = tuned.product {
+        let _ = writeln!(out, "| the product of these | | | | | {product:.3} | |");
+    }
+    if tuned.all.is_some() {
+        let _ =
+            writeln!(out, "| all that was kept, against the first state | | | | {} | | |", ratio(tuned.all));
+    }
+    let _ = write!(out, "\nIt ended because {}.\n", in_a_cell(&tuned.stopped));
+    out
+}
+
+fn ratio(found: Option<[f64; 3]>) -> String {
+    found.map_or_else(|| "-".to_owned(), |[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"))
+}
+
+fn first_look(first: &BatchState) -> String {
+    let cpu = first.target_cpu.and_then(|cpu| cpu.user_share).map(|share| {
+        format!(", {:.0} % of it its own code and {:.0} % the kernel’s", share * 100.0, (1.0 - share) * 100.0)
+    });
+    let cpu = first
+        .cpu_us_per_record()
+        .map(|us| format!("{} of the target’s CPU a record{}", span_us(us), cpu.unwrap_or_default()));
+    let batch = first.records_per_batch().map(|records| format!("{} records a batch", number(records)));
+    let batches = first.batches_per_s().map(|batches| format!("{} batches a second", number(batches)));
+    let told: Vec<String> = [cpu, batch, batches].into_iter().flatten().collect();
+    match &told[..] {
+        [] => "Where the time went before the first change is not known.".to_owned(),
+        told => format!("Before the first change: {}.", told.join(", ")),
+    }
+}
+
+/// What the page has as pictures, in words.
+fn beside(story: &Story) -> String {
+    let heatmaps = story.heatmaps.iter().map(|map| {
+        let sides = map.sides.iter().map(|side| {
+            let pages = side.pages.len() as u64;
+            format!("{}: {} pages of 4 KiB that ran", in_a_cell(side.object_name()), count(pages))
+        });
+        format!("Heatmap. {}.", sides.collect::<Vec<_>>().join(", then "))
+    });
+    let capacities = story.capacities.iter().map(|found| {
+        format!("Capacity of {}: {}.", in_a_cell(&found.variant), in_a_cell(&super::curve::knee(found)))
+    });
+    let curves = story.curves.iter().map(|found| {
+        format!("Curve of {}: {} windows.", in_a_cell(&found.variant), count(found.points.len() as u64))
+    });
+    let told: Vec<String> =
+        heatmaps.chain(capacities).chain(curves).map(|line| format!("- {line}\n")).collect();
+    match &told[..] {
+        [] => String::new(),
+        told => format!("\n## Beside it\n\n{}", told.concat()),
+    }
 }
 
 fn percent(ratio: f64) -> String {

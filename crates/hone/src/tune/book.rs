@@ -1,7 +1,11 @@
-//! A run's entries in the ledger: each step, all together, and what of it is not kept any more.
+//! A run's entries in the ledger: each step, each kept change beside the others, all together, and what of it is not kept any more.
 
-use hone_record::{ALL_TOGETHER, Decision, LedgerEntry, Metric, ProofStep, PutBack, Tuning, TuningStep};
+use hone_record::{
+    ALL_TOGETHER, Decision, HARMS_OTHERS, LedgerEntry, Metric, NOT_SHOWN_AGAIN, ProofStep, PutBack,
+    STILL_HELPS, Tuning, TuningStep,
+};
 
+use super::together::harms;
 use crate::batch::prove::entry_of;
 use crate::ledger;
 
@@ -21,13 +25,43 @@ pub(crate) struct About<'a> {
     pub(crate) run: &'a str,
 }
 
-/// A change that was tried, as the step with this number.
+/// A change that was tried, as the step with this number. What was hoped of it was on the disk before its first window.
 pub(crate) fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> LedgerEntry {
     LedgerEntry {
         change: format!("{}: {}", step.altitude.label(), step.step.change),
         question: format!("Does {} help, beside the state kept until step {number}?", step.step.change),
+        foretold: Some(step.hope.beside(about.objective, &step.step)),
         ..of(about, &step.step)
     }
+}
+
+/// All that is kept, against all but this change (with its altitude). What becomes of the change is another entry's: a closing's, or its step's.
+pub(crate) fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> LedgerEntry {
+    let decision = match step.decision {
+        Decision::Accepted => STILL_HELPS,
+        Decision::Rejected if harms(step) => HARMS_OTHERS,
+        Decision::Rejected => NOT_SHOWN_AGAIN,
+    };
+    LedgerEntry {
+        change: change.to_owned(),
+        question: format!("Does {} still help among the others?", step.change),
+        decision: decision.to_owned(),
+        ..of(about, step)
+    }
+}
+
+/// The same for all that a finished run still keeps.
+pub(crate) fn among<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, &'a ProofStep)> {
+    let without: &[ProofStep] = found.together.as_ref().map_or(&[], |together| &together.without);
+    let altitude = |change: &str| {
+        let step = found.steps.iter().rev().find(|step| step.step.change == change)?;
+        Some(step.altitude.label())
+    };
+    let entry = |step: &'a ProofStep| {
+        let change = format!("{}: {}", altitude(&step.change)?, step.change);
+        Some((of_among(about, &change, step), step))
+    };
+    without.iter().filter_map(entry).collect()
 }
 
 /// All that is kept, against the first state.
@@ -114,9 +148,13 @@ mod tests {
         };
         let mut step = crate::show::proof::tests::proof().steps.remove(0);
         (step.change, step.decision) = ("linger=20ms".to_owned(), hone_record::Decision::Accepted);
+        // Of the run's two questions about a change the second one decides nothing.
+        let again =
+            ProofStep { decision: Decision::Rejected, guards: Vec::new(), comparison: None, ..step.clone() };
+        let again = ProofStep { comparison: not_shown(&step), ..again };
         let tuned = |change: &str| TuningStep {
             altitude: Altitude::Client,
-            hope: Hope::default(),
+            hope: Hope { share: 0.2, why: "one record a request".to_owned() },
             passed_over: Vec::new(),
             step: ProofStep { change: change.to_owned(), ..step.clone() },
         };
@@ -126,6 +164,7 @@ mod tests {
             closing(&about, "client: linger=5ms", REPLACED, "linger=20ms takes its place", None),
             of_step(&about, 3, &tuned("codec=lz4")),
             closing(&about, "client: codec=lz4", PUT_BACK, "worse among the others", Some(&step)),
+            of_among(&about, "client: linger=20ms", &again),
             of_all(&about, &step),
         ];
         let chapter = |entry: &LedgerEntry| hone_record::Chapter {
@@ -137,5 +176,16 @@ mod tests {
         assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
         assert!(entries.iter().all(|entry| entry.undo.is_none() && entry.run == about.run));
         assert_eq!(entries[2].metric, None, "nothing was measured for it");
+        assert_eq!(entries[5].decision, "not shown again");
+        assert!(entries[5].question.contains("still help among the others"), "{}", entries[5].question);
+        let foretold = entries[0].foretold.as_ref().unwrap();
+        assert!(foretold.rule.contains("hoped to save 20 %"), "{foretold:?}");
+        assert!(entries[3..].iter().skip(1).all(|entry| entry.foretold.is_none()), "said of a step alone");
+    }
+
+    fn not_shown(step: &ProofStep) -> Option<hone_record::Comparison> {
+        let mut comparison = step.comparison.clone()?;
+        comparison.judgements.iter_mut().for_each(|judged| judged.verdict = hone_record::Verdict::NotShown);
+        Some(comparison)
     }
 }

@@ -14,7 +14,7 @@ use hone_record::{
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
-use super::book::{About, REPLACED, closing, of_all, of_step};
+use super::book::{About, REPLACED, closing, of_all, of_among, of_step};
 use super::candidate::{Candidate, family};
 use super::file::{Asked, turns};
 use super::lasting;
@@ -479,6 +479,13 @@ impl Session<'_> {
     /// All together, against the first state.
     pub(super) fn enter_all(&self, place: &str, step: &ProofStep) -> Result<()> {
         self.enter(place.trim_end_matches('/'), step.comparison.as_ref(), |about| of_all(about, step))
+    }
+
+    /// All that is kept, against all but this one.
+    pub(super) fn enter_among(&self, place: &str, candidate: &Candidate, step: &ProofStep) -> Result<()> {
+        let change = format!("{}: {}", candidate.altitude.label(), candidate.name);
+        let place = place.trim_end_matches('/');
+        self.enter(place, step.comparison.as_ref(), |about| of_among(about, &change, step))
     }
 
     /// That an accepted change is not kept any more.

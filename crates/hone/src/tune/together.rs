@@ -65,6 +65,7 @@ impl Session<'_> {
                 question: Question::Among,
             };
             let Some(step) = self.in_the_end(standing, &trial)? else { break };
+            self.enter_among(&trial.prefix, one, &step)?;
             found.push(step);
         }
         Ok(found)
@@ -134,6 +135,11 @@ fn harm(step: &ProofStep) -> Option<(u8, f64)> {
     let breaks = step.guards.iter().any(|guard| !guard.held);
     let is_worse = comparison.verdict() == Verdict::Worse;
     (breaks || is_worse).then_some((u8::from(breaks), ratio))
+}
+
+/// Whether a kept change would be put back for what it does to the others.
+pub(super) fn harms(step: &ProofStep) -> bool {
+    harm(step).is_some()
 }
 
 fn harm_in_words(step: &ProofStep) -> String {

@@ -1,0 +1,363 @@
+//! A run of `hone tune` in short, for its story: what each change was hoped to save, what came, what it is worth beside the others, and
+//! what all of it saves at the load that was tuned for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Altitude, BatchState, Comparison, Decision, Estimate, Expectation, Foretold, Hope, Judgement, Metric,
+    ProofStep, Together, Tuning, TuningStep, Verdict,
+};
+
+/// Of a hope at least this much must come, as of what a replay foretells.
+const CAME_LEAST: f64 = 0.5;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// What decided.
+    pub objective: Metric,
+    /// In a few sentences.
+    pub sentence: String,
+    /// Why it ended, in words.
+    pub stopped: String,
+    /// The state before the first change, by an A/A pilot.
+    pub first: BatchState,
+    /// Each that was tried, in the order of time.
+    pub changes: Vec<TunedChange>,
+    /// The product of what the kept ones are worth beside the others; see [`Together::product`].
+    pub product: Option<f64>,
+    /// All that was kept against the first state: ratio with its interval.
+    pub all: Option<[f64; 3]>,
+    /// What is kept saves so much.
+    pub saving: Option<Saving>,
+}
+
+/// A change that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TunedChange {
+    /// Its name.
+    pub change: String,
+    /// Where.
+    pub altitude: Altitude,
+    /// What it was chosen for.
+    pub hope: Hope,
+    /// Beside what was kept until then: ratio with its interval; `None` where nothing was estimated.
+    pub ratio: Option<[f64; 3]>,
+    /// All that was kept against all but this one.
+    pub among: Option<[f64; 3]>,
+    /// What became of it, in words.
+    pub in_the_end: String,
+}
+
+impl Tuned {
+    /// Of a finished run.
+    pub fn of(tuning: &Tuning) -> Self {
+        let together = tuning.together.as_ref();
+        Self {
+            objective: tuning.objective,
+            sentence: tuning.sentence(),
+            stopped: tuning.stopped.clone(),
+            first: tuning.first.clone(),
+            changes: tuning.steps.iter().map(|step| change(tuning, step)).collect(),
+            product: together.and_then(|together| together.product),
+            all: together.and_then(|together| ratio_of(together.all.as_ref()?)),
+            saving: tuning.saving(),
+        }
+    }
+}
+
+fn change(tuning: &Tuning, step: &TuningStep) -> TunedChange {
+    let name = &step.step.change;
+    let was_accepted = step.step.decision == Decision::Accepted;
+    let beside = tuning.together.as_ref().filter(|_| was_accepted).and_then(|found| beside(found, name));
+    let is_kept = tuning.kept.contains(name);
+    let is_back = tuning.together.iter().flat_map(|found| &found.put_back).any(|gone| gone.change == *name);
+    let in_the_end = match (was_accepted, is_kept, is_back) {
+        (false, ..) => step.step.outcome(),
+        (true, true, _) if beside.is_some_and(|beside| beside.decision == Decision::Rejected) => {
+            "kept, not shown again"
+        }
+        (true, true, _) => "kept",
+        (true, false, true) => "put back",
+        (true, false, false) => "replaced",
+    };
+    TunedChange {
+        change: name.clone(),
+        altitude: step.altitude,
+        hope: step.hope.clone(),
+        ratio: ratio_of(&step.step),
+        among: beside.and_then(ratio_of),
+        in_the_end: in_the_end.to_owned(),
+    }
+}
+
+/// All against all but this one, as the end has measured it last.
+fn beside<'a>(together: &'a Together, change: &str) -> Option<&'a ProofStep> {
+    let back = together.put_back.iter().map(|gone| &gone.step);
+    together.without.iter().chain(back).find(|step| step.change == change)
+}
+
+fn ratio_of(step: &ProofStep) -> Option<[f64; 3]> {
+    let estimate = &step.comparison.as_ref()?.primary()?.estimate;
+    Some([estimate.ratio, estimate.low, estimate.high])
+}
+
+impl Hope {
+    /// Beside what was measured. It came true where the change is better by at least half of what was hoped, with the whole interval; it did not
+    /// where the whole interval says less than half. Where it says both, or an A/A control differs by itself, nothing is decided.
+    pub fn beside(&self, objective: Metric, step: &ProofStep) -> Foretold {
+        let sign = if objective.lower_is_better() { -1.0 } else { 1.0 };
+        let half = 1.0 + sign * self.share * CAME_LEAST;
+        let rule = format!(
+            "hoped to {} {:.0} % of the {}, since {}. True where the whole interval of the ratio says at least half of that, {half:.3} or {}; \
+             not true where the whole interval says less; else not decided",
+            if sign < 0.0 { "save" } else { "add" },
+            self.share * 100.0,
+            objective.label(),
+            self.why,
+            if sign < 0.0 { "below" } else { "above" },
+        );
+        let judged = step.comparison.as_ref().and_then(Comparison::primary);
+        let came_true = judged.and_then(|judged| came(judged, sign, half));
+        Foretold { expected: Expectation::Gain, rule, came_true }
+    }
+}
+
+fn came(judged: &Judgement, sign: f64, half: f64) -> Option<bool> {
+    let differs = |control: &Estimate| control.low > 1.0 || control.high < 1.0;
+    // The two ends, the one of the smaller gain first.
+    let [least, most] = match sign < 0.0 {
+        true => [half - judged.estimate.high, half - judged.estimate.low],
+        false => [judged.estimate.low - half, judged.estimate.high - half],
+    };
+    match judged.verdict {
+        _ if judged.control.as_ref().is_some_and(differs) => None,
+        Verdict::Better if least >= 0.0 => Some(true),
+        _ if most < 0.0 => Some(false),
+        _ => None,
+    }
+}
+
+/// What the kept changes save at the load that was tuned for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Saving {
+    /// Cores that the target uses, which are its CPU seconds a second; `None` where they are not known.
+    pub cores: Option<SavedFigure>,
+    /// Bytes a second that the producers send; `None` where the client does not tell.
+    pub sent_bytes_per_s: Option<SavedFigure>,
+    /// Windows of the first state and of what is kept.
+    pub windows: [u32; 2],
+    /// How it was measured, in words.
+    pub how: String,
+}
+
+/// A figure before and after.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SavedFigure {
+    /// In the first state.
+    pub before: f64,
+    /// With all that is kept.
+    pub after: f64,
+    /// Before less after; negative where it became more.
+    pub saved: f64,
+    /// Of what is saved; `None` where there is none to give.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+}
+
+impl SavedFigure {
+    fn of(before: Option<f64>, after: Option<f64>) -> Option<Self> {
+        let (before, after) = (before?, after?);
+        Some(Self { before, after, saved: before - after, interval: None })
+    }
+
+    /// `0.337 [0.335, 0.339] of 0.356`.
+    fn words(&self, unit: &dyn Fn(f64) -> String) -> String {
+        let interval = self.interval.map(|[low, high]| format!(" [{low:.3}, {high:.3}]")).unwrap_or_default();
+        match self.saved < 0.0 {
+            true => format!("none, but {}{interval} more than {}", unit(-self.saved), unit(self.before)),
+            false => format!("{}{interval} of {}", unit(self.saved), unit(self.before)),
+        }
+    }
+}
+
+impl Saving {
+    /// Of a change held against the state before; `None` where no window of one of them is there, or neither figure is known.
+    pub fn of(step: &ProofStep) -> Option<Self> {
+        let (before, after) = (&step.before, &step.after);
+        let cores = SavedFigure::of(before.cores(), after.cores());
+        let judged = step.comparison.iter().flat_map(|found| &found.judgements);
+        let of_record =
+            judged.map(|judged| &judged.estimate).find(|found| found.metric == Metric::CpuPerRecord);
+        let interval = |before: f64| of_record.map(|found| cores_interval(before, found));
+        let cores = cores.map(|cores| SavedFigure { interval: interval(cores.before), ..cores });
+        let sent = SavedFigure::of(before.sent_bytes_per_s(), after.sent_bytes_per_s());
+        if cores.is_none() && sent.is_none() {
+            return None;
+        }
+        let windows = [before.windows, after.windows];
+        Some(Self { cores, sent_bytes_per_s: sent, windows, how: how(cores, sent, windows) })
+    }
+
+    /// In a sentence, without its dot.
+    pub fn words(&self) -> String {
+        let cores = self.cores.map(|cores| format!("{} cores", cores.words(&|value| format!("{value:.3}"))));
+        let sent = self.sent_bytes_per_s.map(|sent| format!("{} on the network", sent.words(&bytes_per_s)));
+        let told: Vec<String> = cores.into_iter().chain(sent).collect();
+        format!("Saved at this load: {}", told.join("; "))
+    }
+}
+
+/// Both states have the same records a second, so cores are in the ratio of the CPU per record, of which there is an interval.
+fn cores_interval(before: f64, of_record: &Estimate) -> [f64; 2] {
+    [of_record.high, of_record.low].map(|ratio| before * (1.0 - ratio))
+}
+
+fn how(cores: Option<SavedFigure>, sent: Option<SavedFigure>, windows: [u32; 2]) -> String {
+    let [before, after] = windows;
+    let cores = match cores {
+        Some(SavedFigure { interval: Some(_), .. }) => {
+            "Cores are the target’s CPU seconds a second; their interval is that of the CPU per record, at the same records a second."
+        }
+        Some(_) => "Cores are the target’s CPU seconds a second.",
+        None => "The target’s CPU is not known.",
+    };
+    let sent = match sent {
+        Some(_) => {
+            "Bytes are those that the producers’ sockets sent, counted, with all that goes beside the records."
+        }
+        None => "The client does not tell what its sockets sent.",
+    };
+    format!(
+        "Measured in {before} windows of the first state and {after} of what is kept, in turns, under the load that was tuned for. {cores} \
+         {sent}"
+    )
+}
+
+/// In binary units, as tables have them.
+fn bytes_per_s(value: f64) -> String {
+    const STEP: f64 = 1024.0;
+    let (size, unit) = match value.abs() {
+        large if large >= STEP * STEP * STEP => (value / (STEP * STEP * STEP), "GiB/s"),
+        middle if middle >= STEP * STEP => (value / (STEP * STEP), "MiB/s"),
+        small if small >= STEP => (value / STEP, "KiB/s"),
+        _ => return format!("{value:.0} B/s"),
+    };
+    format!("{size:.2} {unit}")
+}
+
+impl Tuning {
+    /// What is kept saves so much at this load; `None` where nothing is kept, or it was not measured.
+    pub fn saving(&self) -> Option<Saving> {
+        Saving::of(self.worth()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CpuSeconds, SocketBytes};
+
+    fn estimate([ratio, low, high]: [f64; 3]) -> Estimate {
+        Estimate {
+            metric: Metric::CpuPerRecord,
+            pairs: 8,
+            value_a: 20.0,
+            value_b: 20.0 * ratio,
+            ratio,
+            low,
+            high,
+            confidence: 0.95,
+            log_ratio_sd: 0.02,
+            detectable_ratio: 1.05,
+            builds: None,
+        }
+    }
+
+    fn came_true(share: f64, ratio: [f64; 3], verdict: Verdict, control: Option<[f64; 2]>) -> Option<bool> {
+        let control = control.map(|[low, high]| estimate([1.0, low, high]));
+        let judged =
+            Judgement { estimate: estimate(ratio), control, verdict, why: String::new(), primary: true };
+        came(&judged, -1.0, 1.0 - share * CAME_LEAST)
+    }
+
+    #[test]
+    fn a_hope_is_decided_by_the_whole_interval_and_by_half_of_it() {
+        use Verdict::{Better, NotShown, Worse};
+        assert_eq!(came_true(0.8, [0.3, 0.28, 0.32], Better, None), Some(true));
+        assert_eq!(came_true(0.4, [0.78, 0.75, 0.80], Better, None), Some(true), "half of it is enough");
+        assert_eq!(came_true(0.4, [0.78, 0.75, 0.81], Better, None), None, "the interval holds less, too");
+        assert_eq!(came_true(0.4, [0.9, 0.85, 0.95], Better, None), Some(false), "better, by less than half");
+        assert_eq!(came_true(0.1, [0.98, 0.94, 1.02], NotShown, None), None);
+        assert_eq!(came_true(0.5, [0.98, 0.94, 1.02], NotShown, None), Some(false));
+        assert_eq!(came_true(0.1, [1.4, 1.3, 1.5], Worse, Some([0.98, 1.01])), Some(false));
+        assert_eq!(
+            came_true(0.8, [0.3, 0.28, 0.32], NotShown, Some([1.01, 1.15])),
+            None,
+            "a control differs"
+        );
+        // Of a metric of which more is better.
+        let judged = |ratio| Judgement {
+            estimate: estimate(ratio),
+            control: None,
+            verdict: Better,
+            why: String::new(),
+            primary: true,
+        };
+        assert_eq!(came(&judged([1.3, 1.2, 1.4]), 1.0, 1.1), Some(true));
+        assert_eq!(came(&judged([1.05, 1.02, 1.08]), 1.0, 1.1), Some(false));
+    }
+
+    fn step(cores: [f64; 2], sent: [u64; 2]) -> ProofStep {
+        let state = |place: usize| BatchState {
+            windows: 8,
+            seconds: 10.0,
+            target_cpu: Some(CpuSeconds { total_s: 10.0 * cores[place], user_share: Some(0.5) }),
+            socket_bytes: Some(SocketBytes { sent: sent[place], received: 0 }),
+            ..BatchState::default()
+        };
+        ProofStep {
+            change: "linger=20ms".to_owned(),
+            words: Vec::new(),
+            decision: Decision::Accepted,
+            why: String::new(),
+            promise: None,
+            guards: Vec::new(),
+            comparison: None,
+            before: state(0),
+            after: state(1),
+            foretold: None,
+        }
+    }
+
+    #[test]
+    fn a_hope_says_its_rule_and_is_open_where_nothing_was_measured() {
+        let hope = Hope { share: 0.2, why: "one record a request".to_owned() };
+        let told = hope.beside(Metric::CpuPerRecord, &step([1.0; 2], [0; 2]));
+        assert_eq!((told.came_true, told.expected), (None, Expectation::Gain));
+        assert!(
+            told.rule.contains("save 20 % of the CPU per record, since one record a request"),
+            "{told:?}"
+        );
+        assert!(told.rule.contains("0.900 or below"), "{told:?}");
+        assert!(hope.beside(Metric::Throughput, &step([1.0; 2], [0; 2])).rule.contains("1.100 or above"));
+    }
+
+    #[test]
+    fn what_is_saved_is_of_both_states_and_says_how() {
+        let saving = Saving::of(&step([0.4, 0.1], [20_971_520, 5_242_880])).unwrap();
+        assert_eq!(
+            saving.words(),
+            "Saved at this load: 0.300 of 0.400 cores; 1.50 MiB/s of 2.00 MiB/s on the network"
+        );
+        assert!(saving.how.starts_with("Measured in 8 windows of the first state and 8"), "{}", saving.how);
+        assert_eq!(cores_interval(0.4, &estimate([0.25, 0.2, 0.3])), [0.28, 0.32]);
+        let worse = Saving::of(&step([0.4, 0.6], [100, 100])).unwrap();
+        assert!(worse.words().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.words());
+        let mut unknown = step([0.4, 0.1], [100, 100]);
+        unknown.before.target_cpu = None;
+        assert_eq!(Saving::of(&unknown).unwrap().cores, None);
+        unknown.after.socket_bytes = None;
+        assert_eq!(Saving::of(&unknown), None, "neither is known");
+    }
+}

@@ -355,7 +355,7 @@ mod tests {
             "Saved at this load: 0.300 of 0.400 cores; 1.50 MB/s of 2.00 MB/s on the network"
         );
         assert!(saving.how.starts_with("Measured in 8 windows of the first state and 8"), "{}", saving.how);
-        assert_eq!(cores_interval(0.4, &estimate([0.25, 0.2, 0.3])), [0.28, 0.32]);
+        assert_eq!(cores_interval(0.5, &estimate([0.25, 0.25, 0.5])), [0.25, 0.375]);
         let worse = Saving::of(&step([0.4, 0.6], [100, 100])).unwrap();
         assert!(worse.words().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.words());
         let mut unknown = step([0.4, 0.1], [100, 100]);

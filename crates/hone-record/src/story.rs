@@ -178,6 +178,15 @@ impl Story {
         of_fate.map(|chapter| chapter.entry.change_alone()).filter(|change| named.insert(*change)).collect()
     }
 
+    /// What became of an entry's change, in a word for people: what was kept and is not any more is told as such.
+    pub fn outcome_of<'a>(&self, entry: &'a LedgerEntry) -> &'a str {
+        let stays = || entry.is_of_all() || self.changes_of(Fate::Kept).contains(&entry.change_alone());
+        match entry.fate() {
+            Fate::Kept if !stays() => "kept at first",
+            _ => entry.outcome(),
+        }
+    }
+
     /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind. Without those
     /// that held all against all but one: their states are no step of the way.
     pub fn groups(&self) -> Vec<Vec<&Chapter>> {
@@ -275,7 +284,9 @@ mod tests {
         assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"], "not shown again, and kept all the same");
         assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
         assert_eq!(story.changes_of(Fate::Among), [""; 0]);
-        assert_eq!(story.chapters[5].entry.outcome(), "not shown again");
+        assert_eq!(story.outcome_of(&story.chapters[5].entry), "not shown again");
+        let outcomes = [0, 1, 6].map(|place: usize| story.outcome_of(&story.chapters[place].entry));
+        assert_eq!(outcomes, ["kept at first", "kept", "kept"]);
         assert_eq!(story.groups()[0].len(), story.chapters.len() - 1, "no step of the way");
     }
 }

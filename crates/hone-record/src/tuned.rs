@@ -229,21 +229,25 @@ fn how(cores: Option<SavedFigure>, sent: Option<SavedFigure>, windows: [u32; 2])
         None => "The client does not tell what its sockets sent.",
     };
     format!(
-        "Measured in {before} windows of the first state and {after} of what is kept, in turns, under the load that was tuned for. {cores} \
+        "Measured in {before} windows of the first state and {after} of what is kept, in pairs, under the load that was tuned for. {cores} \
          {sent}"
     )
 }
 
-/// In binary units, as tables have them.
+/// As networks are told.
 fn bytes_per_s(value: f64) -> String {
-    const STEP: f64 = 1024.0;
-    let (size, unit) = match value.abs() {
-        large if large >= STEP * STEP * STEP => (value / (STEP * STEP * STEP), "GiB/s"),
-        middle if middle >= STEP * STEP => (value / (STEP * STEP), "MiB/s"),
-        small if small >= STEP => (value / STEP, "KiB/s"),
+    let (size, unit) = match value {
+        large if large >= 1e9 => (value / 1e9, "GB/s"),
+        middle if middle >= 1e6 => (value / 1e6, "MB/s"),
+        small if small >= 1e3 => (value / 1e3, "kB/s"),
         _ => return format!("{value:.0} B/s"),
     };
-    format!("{size:.2} {unit}")
+    let digits = match size {
+        hundreds if hundreds >= 100.0 => 0,
+        tens if tens >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{size:.digits$} {unit}")
 }
 
 impl Tuning {
@@ -345,13 +349,13 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_of_both_states_and_says_how() {
-        let saving = Saving::of(&step([0.4, 0.1], [20_971_520, 5_242_880])).unwrap();
+        let saving = Saving::of(&step([0.4, 0.1], [20_000_000, 5_000_000])).unwrap();
         assert_eq!(
             saving.words(),
-            "Saved at this load: 0.300 of 0.400 cores; 1.50 MiB/s of 2.00 MiB/s on the network"
+            "Saved at this load: 0.300 of 0.400 cores; 1.50 MB/s of 2.00 MB/s on the network"
         );
         assert!(saving.how.starts_with("Measured in 8 windows of the first state and 8"), "{}", saving.how);
-        assert_eq!(cores_interval(0.4, &estimate([0.25, 0.2, 0.3])), [0.28, 0.32]);
+        assert_eq!(cores_interval(0.5, &estimate([0.25, 0.25, 0.5])), [0.25, 0.375]);
         let worse = Saving::of(&step([0.4, 0.6], [100, 100])).unwrap();
         assert!(worse.words().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.words());
         let mut unknown = step([0.4, 0.1], [100, 100]);

@@ -971,14 +971,14 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
     let shown = words(&page);
     for wanted in [
         "Saved at this load: ",
-        "Measured in 13 windows of the first state and 13 of what is kept",
+        " windows of the first state and 13 of what is kept, in pairs",
         "Where the time went, before the first change",
         "the target's own user code",
         "records a batch",
         "Where the CPU goes, and what a build could bring at most",
         "one record a request <each>",
         "kept, not shown again",
-        "the product of these0",
+        "the product of these",
         "all that was kept, against the first state",
         "how the machine is set",
         "that are decided came true.",

@@ -7,6 +7,7 @@ use hone_record::{HeatSource, Heatmap, joined_name};
 use super::grid::size;
 use super::words::{percent, side};
 use crate::escape::{Element, Markup, el};
+use crate::quantity::NONE;
 use crate::table::{Cell, Column, Table};
 
 const WIDTH: f64 = 720.0;
@@ -186,12 +187,12 @@ pub(super) fn moved_table(map: &Heatmap) -> Option<Element> {
         [Column::words("function")].into_iter().chain(columns).collect(),
     );
     for one in joined(map) {
-        let cell = |side: usize, of: &dyn Fn(&(usize, f64, u64)) -> String| {
-            Cell::number(&one.sides[side].as_ref().map_or_else(|| "–".to_owned(), of))
-        };
-        let [rank, share, address]: [&dyn Fn(&(usize, f64, u64)) -> String; 3] =
-            [&|found| found.0.to_string(), &|found| percent(found.1), &|found| format!("0x{:x}", found.2)];
-        let cells = [rank, share, address].into_iter().flat_map(|of| [cell(0, of), cell(1, of)]);
+        let texts = one.sides.map(|side| {
+            side.map_or([NONE; 3].map(str::to_owned), |(rank, share, address)| {
+                [rank.to_string(), percent(share), format!("0x{address:x}")]
+            })
+        });
+        let cells = (0..3).flat_map(|figure| texts.each_ref().map(|side| Cell::number(&side[figure])));
         table.row(Markup::text(&one.name), cells.collect());
     }
     Some(table.finish())

@@ -40,14 +40,13 @@ pub(crate) fn tried(story: &Story) -> Element {
     if by_altitude.is_empty() {
         return section.child(absent("Nothing was tried yet."));
     }
-    let stays = story.changes_of(Fate::Kept);
     section.children(by_altitude.into_iter().map(|(place, chapters)| {
         let altitude = ALTITUDES.get(place).copied().unwrap_or("other");
-        tried_at(altitude, &chapters, &stays)
+        tried_at(story, altitude, &chapters)
     }))
 }
 
-fn tried_at(altitude: &str, chapters: &[&Chapter], stays: &[&str]) -> Element {
+fn tried_at(story: &Story, altitude: &str, chapters: &[&Chapter]) -> Element {
     let columns = vec![
         Column::words("change"),
         Column::words("metric"),
@@ -64,7 +63,7 @@ fn tried_at(altitude: &str, chapters: &[&Chapter], stays: &[&str]) -> Element {
     );
     let mut table = Table::new(&name, columns).remark(owner(altitude));
     for chapter in chapters {
-        table.row(title(chapter), cells(&chapter.entry, stays));
+        table.row(title(chapter), cells(story, &chapter.entry));
     }
     el("div").child(table.finish()).child(reasons(chapters))
 }
@@ -78,20 +77,17 @@ fn title(chapter: &Chapter) -> Markup {
     Markup::text(entry.change_alone()).with(el("span").class("small path").text(&small))
 }
 
-/// What was decided, in the words of a reader: what was kept at first may have been taken back by a later entry.
-fn decided(entry: &LedgerEntry, stays: &[&str]) -> String {
-    let is_gone = !entry.is_of_all() && !stays.contains(&entry.change_alone());
+/// What was decided, in the words of a reader.
+fn decided<'a>(story: &Story, entry: &'a LedgerEntry) -> &'a str {
     match (entry.fate(), entry.decision.as_str()) {
-        (Fate::Kept, _) if is_gone => "kept, and taken back later".to_owned(),
-        (Fate::Kept, "keep" | "accepted") | (Fate::Rejected | Fate::NotShown | Fate::Among, _) => {
-            entry.outcome().to_owned()
-        }
-        (_, "") => NONE.to_owned(),
-        (_, decision) => decision.to_owned(),
+        (Fate::Undecided | Fate::TakenBack, "") => NONE,
+        (Fate::Undecided | Fate::TakenBack, decision)
+        | (Fate::Kept, decision @ ("applied" | "confirmed")) => decision,
+        _ => story.outcome_of(entry),
     }
 }
 
-fn cells(entry: &LedgerEntry, stays: &[&str]) -> Vec<Cell> {
+fn cells(story: &Story, entry: &LedgerEntry) -> Vec<Cell> {
     let value = |place: usize| {
         let metric = entry.metric?;
         let value = *entry.values?.get(place)?;
@@ -116,7 +112,7 @@ fn cells(entry: &LedgerEntry, stays: &[&str]) -> Vec<Cell> {
         Cell::number(&known(value(1))),
         Cell::numbers(ratio),
         Cell::words(verdict),
-        Cell::text(&decided(entry, stays)),
+        Cell::text(decided(story, entry)),
     ]
 }
 
@@ -152,25 +148,23 @@ pub(crate) fn percentiles(story: &Story) -> Element {
             "There is no window of any step: nothing was loaded, or the runs are not there any more.",
         ));
     }
-    let tables = groups.iter().map(|group| steps_table(group));
+    let tables = groups.iter().map(|group| steps_table(story, group));
     section.children(tables).child(paragraph(
         "Latency runs from the time a request was due to its acknowledgement, over all windows of a state that count. Columns were measured \
          one after the other; only the ratio in the last row is of pairs of windows, each step beside its own state before.",
     ))
 }
 
-fn steps_table(group: &[&Chapter]) -> Element {
+fn steps_table(story: &Story, group: &[&Chapter]) -> Element {
     let Some(first) = group.first() else { return el("div") };
     let original = first.entry.change_alone().rsplit_once(" on ").map_or("before", |(_, parent)| parent);
     let mut columns = vec![
         Column::words("all windows of a state"),
         Column::numbers(if original == "before" { Markup::text("original") } else { Markup::text(original) }),
     ];
-    columns.extend(
-        group.iter().map(|chapter| {
-            Column::numbers(lines([chapter.entry.change_alone(), chapter.entry.fate().label()]))
-        }),
-    );
+    columns.extend(group.iter().map(|chapter| {
+        Column::numbers(lines([chapter.entry.change_alone(), story.outcome_of(&chapter.entry)]))
+    }));
     let name = match first.entry.workload.as_str() {
         "" => first.entry.experiment.clone(),
         workload => format!("{}, under {workload}", first.entry.experiment),

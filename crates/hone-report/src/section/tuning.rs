@@ -70,7 +70,7 @@ pub(crate) fn choices(tuning: &Tuning) -> Element {
         Column::numbers(Markup::text("beside the others")),
         Column::words("in the end"),
     ];
-    let mut table = Table::new("Choices", columns).remark(
+    let mut table = Table::new("Choices", columns).class("scroll choices").remark(
         "In the order of time. The ratio is to what was kept until then; beside the others, of all that was kept to all but this one. Below 1 is \
          less of the objective.",
     );

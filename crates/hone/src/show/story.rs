@@ -31,9 +31,9 @@ pub(crate) fn markdown(story: &Story) -> String {
         }
     }
     out.push_str("\n## What was tried\n\n");
-    out.push_str(&tried(story.chapters.iter()));
+    out.push_str(&tried(story, 0));
     for group in story.groups() {
-        out.push_str(&steps(&group));
+        out.push_str(&steps(story, &group));
     }
     out.push_str(&foretold(story));
     out.push_str(&beside(story));
@@ -44,7 +44,7 @@ pub(crate) fn markdown(story: &Story) -> String {
             out,
             "- **{}**: {}. {}",
             in_a_cell(&entry.change),
-            entry.outcome(),
+            story.outcome_of(entry),
             in_a_cell(&entry.why)
         );
         if let Some(undo) = &entry.undo {
@@ -66,7 +66,7 @@ pub(crate) fn comment(story: &Story) -> String {
         .sum();
     let mut out = format!("**hone, {}**: {kept} of {all} changes kept\n\n", in_a_cell(&story.title));
     let skipped = story.chapters.len().saturating_sub(MOST_ROWS);
-    out.push_str(&tried(story.chapters.iter().skip(skipped)));
+    out.push_str(&tried(story, skipped));
     if skipped > 0 {
         let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
     }
@@ -90,9 +90,9 @@ pub(crate) fn comment(story: &Story) -> String {
     out
 }
 
-fn tried<'a>(chapters: impl Iterator<Item = &'a Chapter>) -> String {
+fn tried(story: &Story, skipped: usize) -> String {
     let mut out = "| change | metric | ratio | verdict | |\n|---|---|---:|---|---|\n".to_owned();
-    for Chapter { entry, .. } in chapters {
+    for Chapter { entry, .. } in story.chapters.iter().skip(skipped) {
         let ratio = entry.ratio.map_or_else(
             || "-".to_owned(),
             |[ratio, low, high]| format!("{} [{}, {}]", percent(ratio), percent(low), percent(high)),
@@ -104,7 +104,7 @@ fn tried<'a>(chapters: impl Iterator<Item = &'a Chapter>) -> String {
             in_a_cell(&format!("{}{under}", entry.change)),
             entry.metric.map_or("-", hone_record::Metric::label),
             entry.verdict.map_or("-", hone_record::Verdict::label),
-            entry.outcome()
+            story.outcome_of(entry)
         );
     }
     out
@@ -195,7 +195,7 @@ fn percent(ratio: f64) -> String {
 }
 
 /// The state before the first change, and that with each.
-fn steps(group: &[&Chapter]) -> String {
+fn steps(story: &Story, group: &[&Chapter]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let states: Vec<&BatchState> =
         std::iter::once(&first.before).chain(group.iter().map(|chapter| &chapter.after)).collect();
@@ -205,8 +205,8 @@ fn steps(group: &[&Chapter]) -> String {
     };
     let mut out = format!("\n## Percentiles, step by step: {}\n\n| | before |", in_a_cell(&of(&first.entry)));
     for chapter in group {
-        let _ =
-            write!(out, " {} ({}) |", in_a_cell(chapter.entry.change_alone()), chapter.entry.fate().label());
+        let entry = &chapter.entry;
+        let _ = write!(out, " {} ({}) |", in_a_cell(entry.change_alone()), story.outcome_of(entry));
     }
     let _ = write!(out, "\n|---|{}\n", "---:|".repeat(states.len()));
     let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {

@@ -129,7 +129,7 @@ pub enum DesignError {
 /// Only a tail comes within reach of longer windows.
 fn what_helps(metric: Metric) -> &'static str {
     if metric.samples_needed().is_some() {
-        "; a tail that lacks requests needs longer windows (--duration) or a higher rate"
+        "; a tail that lacks requests needs longer windows (--duration, duration_s in a file) or a higher rate"
     } else {
         ""
     }

@@ -803,6 +803,7 @@ fn with_nearest(message: &str) -> String {
             let near = nearest(word, known.iter().copied());
             format!("{what} `{word}`{}; known here: {}", did_you_mean(near), known.join(", "))
         }
+        Some(_) if first_line.ends_with("expected a string") => format!("{first_line}: write it in quotes"),
         _ => first_line.to_owned(),
     }
 }

@@ -55,8 +55,9 @@ impl RunFolder {
 
     /// Opens an earlier run's folder.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let path =
-            path.canonicalize().with_context(|| format!("there is no run folder {}", path.display()))?;
+        let path = path.canonicalize().with_context(|| {
+            format!("there is no run folder {}; name one that a run told when it began", path.display())
+        })?;
         if !path.is_dir() {
             bail!("{} is not a folder; name the folder of a run", path.display());
         }

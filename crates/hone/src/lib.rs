@@ -31,6 +31,7 @@ mod heat;
 mod host;
 mod kubernetes;
 mod ledger;
+mod left;
 mod lever;
 mod live;
 mod load_file;
@@ -95,6 +96,31 @@ impl std::fmt::Display for NotItsOwn {
 
 impl std::error::Error for NotItsOwn {}
 
+/// How to go on, as the outermost context of an error: it is told last, as a line of its own.
+#[derive(Debug)]
+pub(crate) struct WayOn(pub(crate) String);
+
+impl std::fmt::Display for WayOn {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl WayOn {
+    /// An interrupted run, or one that failed, goes on by this command.
+    pub(crate) fn resume(verb: &str, folder: &folder::RunFolder) -> Self {
+        Self(format!("to go on behind the last pair: hone {verb} --resume {}", folder.path().display()))
+    }
+}
+
+/// An error as a user reads it: what was tried, why it failed, and what to do next.
+fn told(error: &anyhow::Error) -> String {
+    let Some(way_on) = error.downcast_ref::<WayOn>() else { return format!("{error:#}") };
+    let words: Vec<String> =
+        error.chain().map(ToString::to_string).filter(|words| *words != way_on.0).collect();
+    format!("{}\n  next: {way_on}", words.join(": "))
+}
+
 /// Whether an error is about what was asked for, and not about what happened.
 fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
@@ -154,6 +180,23 @@ fn report(error: &anyhow::Error) {
     if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value == "full") {
         eprintln!("hone: {error:?}");
     } else {
-        eprintln!("hone: {error:#}");
+        eprintln!("hone: {}", told(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn the_way_on_is_told_last_and_the_kind_of_the_error_is_kept() {
+        let failed = || anyhow::Error::from(Usage("a is no b".to_owned())).context("pair 1");
+        assert_eq!(told(&failed()), "pair 1: a is no b");
+        let way_on = || WayOn("to go on: hone tune".to_owned());
+        let error = Err::<(), _>(failed()).with_context(way_on).unwrap_err();
+        assert_eq!(told(&error), "pair 1: a is no b\n  next: to go on: hone tune");
+        assert!(is_usage(&error));
     }
 }

@@ -74,8 +74,9 @@ pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, pr
         }
         if let Err(error) = sweep(&folder, security, progress) {
             progress.line(&format!(
-                "{} left topics behind that can't be deleted now: {error:#}",
-                folder.path().display()
+                "{} left topics behind that can't be deleted now: {error:#}; whoever comes next tries again, unless you remove {}",
+                folder.path().display(),
+                folder.join(NOTE).display()
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! What script/package makes: unpacked somewhere else, it runs there.
+//! What script/package and `cargo install` make: somewhere else it runs.
 //!
 //! Only with HONE_LONG=1: the static build compiles OpenSSL and librdkafka anew, which takes minutes.
 
@@ -97,4 +97,24 @@ fn a_static_build_is_unpacked_and_runs() {
     let own = ran(&tree, tree.join("bin/hone"), &["version", "--json"]).json();
     assert_eq!(own["body"]["static_link"], true);
     is_whole(&tree.join("bin/hone"), &tree.join("share"), &tree.join("receipt.json"));
+}
+
+/// As docs/install.md has it, but that it goes into a folder of its own, and is built in the folder and profile of this test.
+#[test]
+fn what_cargo_installs_runs() {
+    if !is_long() {
+        return;
+    }
+    let installed = tempfile::tempdir().unwrap();
+    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+    let target = programs().parent().unwrap().display().to_string();
+    let place = installed.path().to_str().unwrap();
+    let install = ["install", "--path", "crates/hone", "--locked", "--no-track", "--profile", profile];
+    let words = [&install[..], &["--root", place, "--target-dir", &target]].concat();
+    ran(&root(), "cargo", &words);
+    let hone = installed.path().join("bin/hone");
+    let version = ran(installed.path(), &hone, &["--version"]).stdout;
+    assert_eq!(version.trim(), format!("hone {}", env!("CARGO_PKG_VERSION")));
+    ran(installed.path(), &hone, &["man", "--out", "man/man1"]);
+    assert!(installed.path().join("man/man1/hone-batch-xray.1").is_file());
 }

@@ -188,10 +188,12 @@ impl Step {
                 others.push(change::parse(&part)?);
             } else {
                 producer::set(&mut producer, word, value).map_err(|problem| {
-                    wrong(format!(
-                        "{problem}, {}, and client.KEY, load.KEY, topic.KEY",
-                        OF_THE_LOAD.map(|(word, _)| word).join(", ")
-                    ))
+                    let names = OF_THE_LOAD.map(|(word, _)| word).join(", ");
+                    wrong(if problem.starts_with("unknown setting") {
+                        format!("{problem}, {names}, and client.KEY, load.KEY, topic.KEY")
+                    } else {
+                        problem
+                    })
                 })?;
             }
         }

@@ -27,7 +27,7 @@ use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets::process_behind;
-use crate::{Ending, Usage, ledger, show};
+use crate::{Ending, Usage, WayOn, ledger, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
@@ -293,9 +293,7 @@ fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk)
         _ => judged(&contest, folder, desk),
     });
     let kept = folder.join("pairs").exists();
-    let hint =
-        || format!("go on behind the last pair with: hone compare --resume {}", folder.path().display());
-    if kept { result.with_context(hint) } else { result }
+    if kept { result.with_context(|| WayOn::resume("compare", folder)) } else { result }
 }
 
 fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Ending> {

@@ -15,6 +15,7 @@ use super::{Desk, default_runs, optimize, report};
 use crate::arm;
 use crate::folder::RunFolder;
 use crate::ledger;
+use crate::left;
 use crate::lever;
 use crate::optimize::Findings;
 use crate::progress::Progress;
@@ -23,9 +24,9 @@ use crate::standing::Standing;
 use crate::story;
 use crate::topics::sweep_left_overs;
 use crate::tune::estimate::Planned;
-use crate::tune::file::{Asked, Built, parse};
+use crate::tune::file::{Asked, Built, SHOWN, parse};
 use crate::tune::session::{Session, pairs_s};
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, WayOn};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
@@ -79,6 +80,9 @@ pub(crate) struct Arguments {
     /// Change settings of this machine's kernel without being asked, where the file allows `host`.
     #[arg(long)]
     yes: bool,
+    /// Where the machine's files are.
+    #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
+    host_root: PathBuf,
     /// Print the result as Markdown.
     #[arg(long)]
     markdown: bool,
@@ -101,9 +105,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return resume(folder, arguments, &security, desk);
     }
     let path = arguments.file.as_deref().context("a file is there without --resume")?;
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
-    let asked = parse(&text, path, &arm::embedded()?)?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Usage(format!("the experiment {} can't be read: {error}; {SHOWN}", path.display()))
+    })?;
+    let asked = Asked { host_root: arguments.host_root.clone(), ..parse(&text, path, &arm::embedded()?)? };
     let (asked, no_knobs) = asked.with_knobs_of_the_host(&arguments.output);
     // Builds take long, so whatever can be refused is refused before them.
     asked.check_all(&security)?;
@@ -127,6 +132,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
     sweep_left_overs(&arguments.output, &asked.place, &security, &desk.progress);
+    left::clean_up_left_overs(&arguments.output, &desk.progress);
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;
     go(asked, &arguments.output, &folder, arguments.markdown, &security, desk)
@@ -134,7 +140,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::open(path)?;
-    let missing = || Usage(format!("{} is no run of hone tune: it has no {ASKED}", folder.path().display()));
+    let missing = || {
+        let folder = folder.path().display();
+        Usage(format!(
+            "{folder} is no run of hone tune: it has no {ASKED}; name the run folder that it told when it began"
+        ))
+    };
     let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
@@ -232,9 +243,9 @@ fn go(
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     // Nothing is measured of which the entry could not be written.
     Ledger::open(home.join(ledger::NAME))?;
+    left::clean_up(folder.path(), &desk.progress)?;
     let earlier_s = pairs_s(folder.path());
-    let way_on =
-        || format!("go on behind the last pair with: hone tune --resume {}", folder.path().display());
+    let way_on = || WayOn::resume("tune", folder);
     let budget_s = asked.budget_s;
     let left_s = || Some(budget_s? - earlier_s - begun.elapsed().as_secs_f64());
     let builds = built(asked, folder, security, &left_s, desk).with_context(way_on)?;
@@ -263,6 +274,7 @@ struct Place<'a> {
 fn tuned(asked: &Asked, place: &Place<'_>, security: &Security, progress: &Progress) -> Result<Tuning> {
     let Place { home, folder, begun, earlier_s } = *place;
     let runner = System::new(folder.join("logs"))?;
+    let _noting = left::noted(folder)?;
     let mut base = asked.base(security)?;
     base.found = match folder.read_note(FOUND)? {
         Some(found) => found,

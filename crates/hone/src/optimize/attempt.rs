@@ -6,16 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use hone_tool::left::{LeftBehind, Noting, end_what_is_left, note_groups_in};
+use hone_tool::left::{Noting, note_groups_in};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
 use crate::folder::RunFolder;
+use crate::left::{OF_BUILDS as GROUPS, ended, removed};
 
 const NOTE: &str = "attempt.json";
-
-/// Notes of the process groups that run.
-const GROUPS: &str = "running";
 
 /// Where an attempt is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,15 +105,14 @@ fn clean_up_beside(run: &Path, tell: impl FnOnce(&[String])) -> Result<()> {
 /// Ends and removes what an attempt left in a run, and tells it; nothing where there was none. One that was not killed may have left
 /// processes, too: those that did not die when they were told to.
 fn clean_up(run: &Path) -> Result<Vec<String>> {
-    let left = end_what_is_left(&run.join(GROUPS))
-        .with_context(|| format!("what still runs of {} can't be looked up", run.display()))?;
+    let left = ended(&run.join(GROUPS))?;
     let Ok(text) = fs::read_to_string(run.join(NOTE)) else {
         let head = (!left.is_empty()).then(|| "had left processes at its end".to_owned());
-        return Ok(head.into_iter().chain(left.iter().map(ended)).collect());
+        return Ok(head.into_iter().chain(left).collect());
     };
     let attempt: Attempt = serde_json::from_str(&text).unwrap_or_default();
     let mut words = vec![killed(&attempt)];
-    words.extend(left.iter().map(ended));
+    words.extend(left);
     let removed = removed(&run.join("scratch"))?;
     if removed > 0 {
         words.push(format!("removed {removed} folders with data of its processes"));
@@ -133,26 +130,6 @@ fn killed(attempt: &Attempt) -> String {
         _ => "Hone was killed there",
     };
     format!("was broken off {place}: {why} (process {})", attempt.pid)
-}
-
-fn ended(left: &LeftBehind) -> String {
-    let names = left.processes.join(", ");
-    let what =
-        if left.stays { "could not end what it had left running" } else { "ended what it had left running" };
-    format!("{what}, of {}: {names}", left.step)
-}
-
-/// Empties a folder. How many entries it had.
-fn removed(folder: &Path) -> Result<usize> {
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(0) };
-    let mut count = 0;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        gone.with_context(|| format!("{} can't be removed", path.display()))?;
-        count += 1;
-    }
-    Ok(count)
 }
 
 fn boot_id() -> Option<String> {

@@ -37,8 +37,8 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 const ID: usize = 16;
 
 /// What a run has besides its records: builds, data, and what programs have said.
-pub(super) const PASSED_BY: [&str; 8] =
-    ["scratch", "builds", "logs", "bin", "profile-raw", "bolt", "running", "profiles"];
+pub(super) const PASSED_BY: [&str; 9] =
+    ["scratch", "builds", "logs", "bin", "profile-raw", "bolt", "running", "processes", "profiles"];
 
 /// Files by which a folder is known as that of a run.
 const OF_A_RUN: [&str; 7] = [

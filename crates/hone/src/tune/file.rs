@@ -188,6 +188,9 @@ enum Settings {
     Several(Vec<String>),
 }
 
+/// Where somebody looks who has no file yet, or half of one.
+pub(crate) const SHOWN: &str = "`hone tune --help` shows a whole file";
+
 /// Stands for the program that `build` makes.
 pub(crate) const PROGRAM: &str = "{program}";
 
@@ -199,8 +202,12 @@ const HOPE_OF_THE_FILE: f64 = 0.05;
 /// # Errors
 /// With the line where that is known, and what is wrong there.
 pub(crate) fn parse(text: &str, path: &Path, embedded: &str) -> Result<Asked> {
-    let mut file: File =
-        toml::from_str(text).map_err(|error| Usage(explain(&error, text, path).to_string()))?;
+    let mut file: File = toml::from_str(text).map_err(|error| {
+        let problem = explain(&error, text, path).to_string();
+        let more =
+            if problem.contains("missing field") { format!("\n  next: {SHOWN}") } else { String::new() };
+        Usage(problem + &more)
+    })?;
     file.tune.beside(path.parent().unwrap_or(Path::new("")));
     asked(file, embedded).map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(problem)) => Usage(format!("{}: {problem}", path.display())).into(),
@@ -368,10 +375,29 @@ impl Asked {
                 )));
             }
         }
+        self.rules_can_tell()?;
         let mut names: Vec<&str> = self.candidates.iter().map(|candidate| &*candidate.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             bail!(Usage(format!("candidate `{}` is named twice", twice[0])));
+        }
+        Ok(())
+    }
+
+    /// A rule that no window can tell is never met, and nothing would ever be kept.
+    fn rules_can_tell(&self) -> Result<()> {
+        let Some(nearly_all) = self.workload.requests_per_window() else { return Ok(()) };
+        // That many at least in nearly all; on the average these.
+        let requests = (nearly_all as f64).max(self.workload.requests_per_s * self.workload.duration_s);
+        let records = requests * f64::from(self.workload.records_per_batch);
+        for (rule, text) in self.rules()?.iter().zip(&self.require) {
+            let needed = rule.samples_needed();
+            if records < needed as f64 {
+                bail!(Usage(format!(
+                    "require: no window can tell `{text}`, which needs {needed} requests, and {records:.0} are sent in one: raise duration_s \
+                     or requests_per_s, or name a lower percentile"
+                )));
+            }
         }
         Ok(())
     }
@@ -551,6 +577,13 @@ mod tests {
             ("name = \"x\"\n[tune]\nworkload = \"ordres\"\n[workload.orders]\n", "did you mean `orders`"),
             ("name = \"x\"\n[tune]\n[workload.a]\n[workload.b]\n", "there are 2 workloads"),
             ("name = \"x\"\n[tune]\nrequire = [\"p99\"]\n[workload.a]\n", "require"),
+            (
+                "name = \"x\"\n[tune]\nrequire = [\"p99.999<1s\"]\n[workload.a]\n",
+                "no window can tell `p99.999<1s`",
+            ),
+            ("name = \"x\"\n[workload.a]\n", "missing field `tune`"),
+            ("name = \"x\"\n[tune]\n", SHOWN),
+            ("name = \"x\"\n[tune]\nbudget = 30\n[workload.a]\n", "write it in quotes"),
         ] {
             let message = format!("{:#}", read(text).unwrap_err());
             assert!(message.contains(expected) && message.contains("hone.toml"), "{text}: {message}");

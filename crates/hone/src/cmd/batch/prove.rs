@@ -22,7 +22,7 @@ use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;
 use crate::topics::sweep_left_overs;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, WayOn};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
 /// only if it is better and no guard rail breaks.
@@ -205,9 +205,8 @@ fn go(
     security: &Security,
     desk: &Desk,
 ) -> Result<Ending> {
-    let (proof, places) = measured(asked, home, folder, security, desk).with_context(|| {
-        format!("go on behind the last pair with: hone batch prove --resume {}", folder.path().display())
-    })?;
+    let (proof, places) = measured(asked, home, folder, security, desk)
+        .with_context(|| WayOn::resume("batch prove", folder))?;
     let text = |proof: &Proof| {
         let told = if markdown { show::proof::markdown(proof) } else { show::proof::text(proof) };
         format!("{told}\n{places}")

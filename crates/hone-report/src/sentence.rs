@@ -42,6 +42,7 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::LatencyP999 => "p99.9 latency",
         Metric::LatencyMax => "largest latency",
         Metric::Throughput => "requests per second",
+        Metric::Capacity => "capacity",
     }
 }
 

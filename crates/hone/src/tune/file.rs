@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
 use crate::Usage;
+use crate::climb::Wanted;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
 use crate::notation::seconds;
 use crate::require::Rule;
@@ -70,6 +71,10 @@ struct Table {
     storage: Option<String>,
     workload: Option<String>,
     objective: Metric,
+    /// The promise that a capacity hangs on.
+    slo: Option<String>,
+    climb_to: Option<f64>,
+    climb_growth: Option<f64>,
     guards: Option<Vec<Metric>>,
     require: Vec<String>,
     budget: Option<String>,
@@ -96,6 +101,9 @@ impl Default for Table {
             storage: None,
             workload: None,
             objective: Metric::CpuPerRecord,
+            slo: None,
+            climb_to: None,
+            climb_growth: None,
             guards: None,
             require: Vec::new(),
             budget: None,
@@ -118,6 +126,10 @@ impl Default for Table {
 }
 
 impl Table {
+    fn climb(&self) -> Wanted {
+        Wanted { slo: self.slo.clone(), to_requests_per_s: self.climb_to, growth: self.climb_growth }
+    }
+
     /// Files that it names lie beside it.
     fn beside(&mut self, folder: &Path) {
         let programs = self.candidate.iter_mut().filter_map(|candidate| candidate.program.as_mut());
@@ -194,6 +206,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     check_name(&file.name).map_err(Usage)?;
     let workload = workload(&file)?;
     let table = file.tune;
+    let workload = table.climb().of(workload, table.objective)?;
     let (target, place) = match &table.target {
         Some(target) => (target.clone(), target.clone()),
         None => ("an embedded broker".to_owned(), embedded.to_owned()),
@@ -210,7 +223,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     let says_how_late = rules.iter().any(|rule| rule.latency_limit_us().is_some());
     let guards = match table.guards {
         Some(guards) => guards,
-        None if says_how_late => Vec::new(),
+        None if says_how_late || table.objective == Metric::Capacity => Vec::new(),
         None => vec![Metric::LatencyP99],
     };
     check_build(table.build.as_deref(), &place)?;
@@ -311,6 +324,12 @@ impl Asked {
     /// What can be known before anything is started: every candidate alone on the first state, and what it promises.
     fn check(&self) -> Result<()> {
         hone_load::check(&self.workload)?;
+        if self.workload.climb().is_some() && !self.require.is_empty() {
+            bail!(Usage(
+                "[tune]: `require` has no load to hold for where the load climbs until the promise breaks; the promise is `slo`"
+                    .to_owned()
+            ));
+        }
         for (name, value, most) in [
             ("ready_timeout_s", self.ready_timeout_s, LONGEST_WAIT_S),
             ("stop_timeout_s", self.stop_timeout_s, LONGEST_WAIT_S),

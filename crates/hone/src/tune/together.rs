@@ -125,15 +125,15 @@ fn most_harmful(without: &[ProofStep]) -> Option<&ProofStep> {
         .map(|(_, step)| step)
 }
 
-/// How bad: not standing the load comes before a broken guard rail, that before what is worse; then by the ratio.
+/// How bad: not standing the load comes before a broken guard rail, that before what is worse; then by what it costs.
 fn harm(step: &ProofStep) -> Option<(u8, f64)> {
     let Some(comparison) = &step.comparison else {
         return (step.decision == Decision::Rejected).then_some((2, 1.0));
     };
-    let ratio = ratio_of(comparison).unwrap_or(1.0);
+    let cost = cost_of(comparison).unwrap_or(1.0);
     let breaks = step.guards.iter().any(|guard| !guard.held);
     let is_worse = comparison.verdict() == Verdict::Worse;
-    (breaks || is_worse).then_some((u8::from(breaks), ratio))
+    (breaks || is_worse).then_some((u8::from(breaks), cost))
 }
 
 fn harm_in_words(step: &ProofStep) -> String {
@@ -151,13 +151,17 @@ fn harm_in_words(step: &ProofStep) -> String {
 
 /// The one of which least was shown. Without which the load does not stand is worth most.
 fn least_worth(without: &[ProofStep]) -> Option<&ProofStep> {
-    let ratio =
-        |step: &ProofStep| step.comparison.as_ref().map_or(0.0, |found| ratio_of(found).unwrap_or(1.0));
-    without.iter().max_by(|one, other| ratio(one).total_cmp(&ratio(other)))
+    let cost = |step: &ProofStep| step.comparison.as_ref().map_or(0.0, |found| cost_of(found).unwrap_or(1.0));
+    without.iter().max_by(|one, other| cost(one).total_cmp(&cost(other)))
 }
 
 fn ratio_of(comparison: &Comparison) -> Option<f64> {
     Some(comparison.primary()?.estimate.ratio)
+}
+
+/// The ratio as a cost: above 1 where the change makes the others worse, whichever way the metric counts.
+fn cost_of(comparison: &Comparison) -> Option<f64> {
+    Some(comparison.primary()?.estimate.cost_ratio())
 }
 
 /// Of the ratios that the changes have among each other.

@@ -571,6 +571,35 @@ mod tests {
     }
 
     #[test]
+    fn a_climb_tells_the_capacity_alone_and_no_other_load_tells_it() {
+        let other = |metric: &Metric| *metric != Metric::Capacity;
+        let refused: BTreeMap<Metric, String> =
+            Metric::ALL.into_iter().filter(other).map(|metric| (metric, "it climbs".to_owned())).collect();
+        let climbing = Plan {
+            mode: Mode::Solo,
+            primary: Metric::Capacity,
+            guards: vec![],
+            refused: refused.clone(),
+            ..asked(9, 5, 1)
+        };
+        let design = plan(&climbing).unwrap();
+        assert!(design.rule.secondary.is_empty() && design.refused == refused);
+        assert!(design.rule.words.contains("capacity, of which more is better"), "{}", design.rule.words);
+        assert!(!design.rule.words.contains("other 0 metrics"), "{}", design.rule.words);
+        let guarded = plan(&Plan { guards: vec![Metric::LatencyP99], ..climbing.clone() }).unwrap_err();
+        assert!(guarded.to_string().contains("it climbs"), "{guarded}");
+        assert_eq!(plan(&Plan { mode: Mode::Duet, ..climbing }).unwrap_err(), DesignError::ClimbsTogether);
+        for (primary, guards) in [(Metric::Capacity, vec![]), (Metric::CpuPerRecord, vec![Metric::Capacity])]
+        {
+            let message = plan(&Plan { primary, guards, ..asked(9, 5, 1) }).unwrap_err().to_string();
+            assert!(message.contains("--capacity --slo p99=10ms"), "{message}");
+        }
+        let ordinary = plan(&asked(9, 5, 1)).unwrap();
+        assert!(!ordinary.rule.secondary.contains(&Metric::Capacity));
+        assert!(!ordinary.refused.contains_key(&Metric::Capacity), "nobody asked for it");
+    }
+
+    #[test]
     fn throughput_at_a_fixed_rate_has_no_verdict() {
         for requests_per_window in [None, Some(5_000)] {
             let with = |primary, guards: Vec<Metric>| {
@@ -598,7 +627,8 @@ mod tests {
         assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
         // As a secondary metric it is named, and no longer counted in the correction.
         let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
-        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 3);
+        // Nor are throughput and capacity, which such a load does not tell, and the primary is none.
+        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 4);
         assert!(design.refused.contains_key(&Metric::LatencyP999));
     }
 }

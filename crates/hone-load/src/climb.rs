@@ -117,3 +117,65 @@ impl Stair {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::Slo;
+
+    fn stairs() -> Stairs {
+        let slo = Slo { quantile: 0.9, latency_us: 10_000.0 };
+        Stairs::new(Climb { slo, to_requests_per_s: 8_000.0, growth: 2.0, step_s: 0.9, rest_s: 0.1 }, 1_000.0)
+    }
+
+    /// A hundred requests of one step, each answered after so long.
+    fn answered(stairs: &mut Stairs, step: u64, latency_ms: u64, failed: u64) {
+        for number in 0..100 {
+            let due_ns = step * 1_000_000_000 + number * 1_000_000;
+            stairs.due(due_ns);
+            stairs.late(due_ns, 1_000);
+            stairs.ended(due_ns, latency_ms * 1_000_000, number < failed);
+        }
+    }
+
+    #[test]
+    fn a_request_belongs_to_the_step_in_which_it_was_due() {
+        let mut stairs = stairs();
+        answered(&mut stairs, 0, 1, 0);
+        // Answered two steps later.
+        answered(&mut stairs, 1, 2_500, 3);
+        let steps = stairs.until(2_000_000_000);
+        assert_eq!(steps.len(), 2);
+        assert!((steps[0].latency_us / 1e3 - 1.0).abs() < 0.01 && steps[0].failed_requests == 0);
+        assert!((steps[1].latency_us / 2.5e6 - 1.0).abs() < 0.01 && steps[1].failed_requests == 3);
+        assert!((steps[1].generator_lag_us - 1.0).abs() < 0.01);
+        assert_eq!(stairs.until(1_900_000_000).len(), 1, "one that goes on is not told");
+        assert_eq!(stairs.outcome(2_000_000_000), Outcome::Steady);
+    }
+
+    #[test]
+    fn what_has_not_ended_counts_as_longer_than_all() {
+        let mut stairs = stairs();
+        answered(&mut stairs, 0, 1, 0);
+        (0..9).for_each(|number| stairs.due(500_000_000 + number));
+        assert!(stairs.until(1_000_000_000)[0].latency_us < 1.1e3, "9 of 109 lie beyond p90");
+        (0..9).for_each(|number| stairs.due(600_000_000 + number));
+        assert_eq!(stairs.until(1_000_000_000)[0].latency_us, NOT_ENDED_US);
+    }
+
+    #[test]
+    fn a_climb_is_over_behind_three_broken_steps_and_the_outcome_says_whose_fault() {
+        let mut broken = stairs();
+        (0..3).for_each(|step| answered(&mut broken, step, 900, 0));
+        assert!(broken.is_over(3) && !broken.is_over(2));
+        let Outcome::Failed { reason } = broken.outcome(3_000_000_000) else { panic!("it did not fail") };
+        assert!(reason.contains("p90 <= 10 ms broke at the first step already, 1000 requests/s"), "{reason}");
+        let mut late = stairs();
+        answered(&mut late, 0, 1, 0);
+        for step in 1..4 {
+            answered(&mut late, step, 900, 0);
+            (0..100).for_each(|number| late.late(step * 1_000_000_000 + number, 20_000_000));
+        }
+        assert!(matches!(late.outcome(4_000_000_000), Outcome::GeneratorLate { limit_us: 10_000.0, .. }));
+    }
+}

@@ -278,6 +278,33 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_climb_rests_behind_each_step_and_ends() {
+        let slo = hone_record::Slo { quantile: 0.9, latency_us: 1e4 };
+        let climb = Climb { slo, to_requests_per_s: 4_000.0, growth: 2.0, step_s: 0.9, rest_s: 0.1 };
+        let load = workload(Schedule::Uniform, 1_000.0, 7).climbing(climb);
+        assert_eq!((load.duration_s, load.requests_per_window()), (3.0, None));
+        check(&load).unwrap();
+        let times: Vec<u64> = Arrivals::new(&load, None).collect();
+        assert!(times.is_sorted() && times.iter().all(|due_ns| due_ns % 1_000_000_000 < 900_000_000));
+        for (second, expected) in [900.0_f64, 1_800.0, 3_600.0].into_iter().enumerate() {
+            let count =
+                times.iter().filter(|due_ns| **due_ns / 1_000_000_000 == second as u64).count() as f64;
+            assert!((count - expected).abs() < 4.0 * expected.sqrt(), "second {second}: {count}");
+        }
+        for (wrong, message) in [
+            (
+                Climb { slo: hone_record::Slo { quantile: 0.99, ..slo }, ..climb },
+                "needs 1000 requests a step",
+            ),
+            (Climb { to_requests_per_s: 1_000.0, ..climb }, "must end above"),
+            (Climb { growth: 1.0001, ..climb }, "more than 1000 steps"),
+        ] {
+            let problem = check(&workload(Schedule::Climb(wrong), 1_000.0, 7)).unwrap_err().to_string();
+            assert!(problem.contains(message), "{problem}");
+        }
+    }
+
+    #[test]
     fn steps_hold_their_rates() {
         let steps = Schedule::Steps { requests_per_s: vec![100.0, 1_000.0, 0.5, 10.0, 400.0] };
         let seconds = by_second(steps, 302.1);

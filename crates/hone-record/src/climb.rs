@@ -156,3 +156,132 @@ impl Climb {
         held.requests_per_s * (broke.requests_per_s / held.requests_per_s).powf(share.clamp(0.0, 1.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn climb(growth: f64) -> Climb {
+        let slo = Slo { quantile: 0.99, latency_us: 50_000.0 };
+        Climb { slo, to_requests_per_s: 10_000.0, growth, step_s: 2.0, rest_s: 0.1 }
+    }
+
+    fn step(requests_per_s: f64, latency_ms: f64) -> ClimbStep {
+        ClimbStep { requests_per_s, requests: 1_000, latency_us: latency_ms * 1e3, ..ClimbStep::default() }
+    }
+
+    fn late(requests_per_s: f64) -> ClimbStep {
+        ClimbStep { generator_lag_us: 60_000.0, ..step(requests_per_s, 100.0) }
+    }
+
+    /// SplitMix64, 0 to 1.
+    fn unit(state: &mut u64) -> f64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// One server that takes so long for each request, random arrivals, and a queue that one step may leave to the next.
+    fn queue(climb: &Climb, from: f64, service_s: f64, seed: u64) -> Vec<ClimbStep> {
+        let (mut random, mut free_s, mut steps) = (seed, 0.0_f64, Vec::new());
+        for (index, rate) in climb.rates(from).into_iter().enumerate() {
+            let begin_s = index as f64 * climb.stride_s();
+            let (mut at_s, mut waited_us) = (begin_s, Vec::new());
+            loop {
+                at_s -= unit(&mut random).ln() / rate;
+                if at_s >= begin_s + climb.step_s {
+                    break;
+                }
+                free_s = free_s.max(at_s) + service_s;
+                waited_us.push((free_s - at_s) * 1e6);
+            }
+            waited_us.sort_by(f64::total_cmp);
+            let latency_us = waited_us[(waited_us.len() as f64 * climb.slo.quantile) as usize];
+            steps.push(ClimbStep { requests: waited_us.len() as u64, ..step(rate, latency_us / 1e3) });
+            if climb.is_over(&steps) {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// A server of 1,000 requests/s keeps p99 below fifty services up to where it is 95 % busy, and a step of 2 s shows it by 102 %.
+    #[test]
+    fn the_capacity_of_a_known_queue_is_found_and_half_a_server_has_half() {
+        let climb = climb(1.05);
+        let mean_log = |service_s: f64| {
+            let of = |seed| climb.capacity(&queue(&climb, 250.0, service_s, seed)).unwrap().ln();
+            (0..50).map(of).sum::<f64>() / 50.0
+        };
+        let (whole, half) = (mean_log(0.001).exp(), mean_log(0.002).exp());
+        assert!((930.0..1_030.0).contains(&whole), "{whole}");
+        let ratio = half / whole;
+        // A little less than half: the same promise is half as many services long.
+        assert!((0.46..0.50).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn it_lies_between_the_last_that_held_and_the_first_that_broke() {
+        let climb = climb(2.0);
+        assert_eq!(climb.rates(1_000.0), [1_000.0, 2_000.0, 4_000.0, 8_000.0]);
+        assert_eq!(
+            Climb { to_requests_per_s: 8_000.0, ..climb }.rates(1_000.0).len(),
+            4,
+            "the last one, too"
+        );
+        let found = |steps: &[ClimbStep]| climb.capacity(steps).map(f64::round);
+        // From 5 to 500 ms, the promise of 50 ms is half of the way.
+        assert_eq!(found(&[step(1_000.0, 5.0), step(2_000.0, 500.0)]), Some(1_414.0));
+        assert_eq!(found(&[step(1_000.0, 50.0), step(2_000.0, 500.0)]), Some(1_000.0));
+        let failing = ClimbStep { failed_requests: 11, ..step(2_000.0, 1.0) };
+        assert_eq!(
+            found(&[step(1_000.0, 2.0), failing]),
+            Some(1_414.0),
+            "what is quick and fails is no gain"
+        );
+        let few = ClimbStep { failed_requests: 10, ..failing };
+        assert_eq!(climb.read(&[step(1_000.0, 2.0), few]), Reading::NeverBroke);
+    }
+
+    #[test]
+    fn a_step_that_a_neighbour_broke_is_outvoted() {
+        let climb = climb(1.1);
+        let of = |latencies_ms: &[f64]| {
+            let steps: Vec<ClimbStep> =
+                latencies_ms.iter().enumerate().map(|(at, ms)| step(1.1_f64.powi(at as i32), *ms)).collect();
+            climb.capacity(&steps)
+        };
+        let quiet = of(&[1.0, 1.0, 1.0, 1.0, 400.0, 800.0, 1_000.0]);
+        assert!(quiet.is_some());
+        assert_eq!(of(&[1.0, 900.0, 1.0, 1.0, 400.0, 800.0, 1_000.0]), quiet);
+        assert_eq!(of(&[900.0, 1.0, 1.0, 1.0, 400.0, 800.0, 1_000.0]), quiet, "the first one, too");
+        assert_eq!(of(&[1.0, 1.0, 900.0, 1.0, 400.0, 800.0, 1_000.0]), quiet, "also near the edge");
+    }
+
+    #[test]
+    fn what_is_not_known_is_told_and_by_whose_fault() {
+        let climb = climb(2.0);
+        assert_eq!(climb.read(&[step(1_000.0, 1.0), step(2_000.0, 1.0)]), Reading::NeverBroke);
+        assert_eq!(climb.read(&[step(1_000.0, 90.0), step(2_000.0, 90.0)]), Reading::NothingHeld);
+        let steps = [step(1_000.0, 1.0), late(2_000.0), late(4_000.0), late(8_000.0)];
+        assert_eq!(climb.read(&steps), Reading::GeneratorLate(steps[1]));
+        assert!(climb.is_over(&steps), "it gets no further");
+        // A generator that was late once, below the edge, has said nothing.
+        let steps = [step(1_000.0, 1.0), late(2_000.0), step(4_000.0, 1.0), step(8_000.0, 900.0)];
+        assert!(matches!(climb.read(&steps), Reading::Found(capacity) if capacity > 4_000.0));
+        assert!(!climb.is_over(&steps) && !climb.is_over(&[]));
+        let over = [step(1.0, 1.0), step(2.0, 90.0), step(3.0, 90.0), step(4.0, 90.0)];
+        assert!(climb.is_over(&over) && !climb.is_over(&over[..3]));
+    }
+
+    #[test]
+    fn a_promise_in_words() {
+        let words = |quantile, latency_us| Slo { quantile, latency_us }.words();
+        assert_eq!(words(0.99, 10_000.0), "p99 <= 10 ms");
+        assert_eq!(words(0.999, 2_500_000.0), "p99.9 <= 2.5 s");
+        assert_eq!(words(0.5, 250.0), "p50 <= 250 µs");
+        assert_eq!(Slo { quantile: 0.99, latency_us: 1.0 }.samples_needed(), 1_000.0);
+    }
+}

@@ -120,3 +120,86 @@ pub(crate) fn beyond_reach(window: &Window) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::WorkloadFile;
+
+    fn load(requests_per_s: f64) -> Workload {
+        WorkloadFile { requests_per_s, ..WorkloadFile::default() }.named("w").unwrap()
+    }
+
+    fn wanted(slo: &str) -> Wanted {
+        Wanted { slo: Some(slo.to_owned()), ..Wanted::default() }
+    }
+
+    #[test]
+    fn a_climb_has_steps_that_can_tell_the_promise() {
+        let climbing = wanted("p99=10ms").of(load(1_000.0), Metric::Capacity).unwrap();
+        let climb = climbing.climb().unwrap();
+        assert_eq!(climb.slo, Slo { quantile: 0.99, latency_us: 10_000.0 });
+        assert_eq!((climb.step_s, climb.rest_s, climb.to_requests_per_s), (1.2, 0.1, 32_000.0));
+        let steps = climb.rates(1_000.0).len() as f64;
+        assert!((climbing.duration_s - steps * 1.3).abs() < 1e-9, "{}", climbing.duration_s);
+        let of = |slo: &str, from| wanted(slo).of(load(from), Metric::Capacity).unwrap().climb().unwrap();
+        assert_eq!(of("p99<10ms", 50_000.0).step_s, 0.5);
+        assert_eq!((of("p90=200ms", 1_000.0).step_s, of("p90=200ms", 1_000.0).rest_s), (4.0, 0.4));
+        let load = load(1_000.0);
+        assert_eq!(Wanted::default().of(load.clone(), Metric::CpuPerRecord).unwrap(), load, "as it was");
+    }
+
+    #[test]
+    fn what_can_not_climb_is_refused_with_the_way_out() {
+        let refused =
+            |wanted: &Wanted, load: Workload, primary| format!("{:#}", wanted.of(load, primary).unwrap_err());
+        let good = wanted("p99=10ms");
+        for (wanted, primary, message) in [
+            (Wanted::default(), Metric::Capacity, "say which one, as in slo p99=10ms"),
+            (good.clone(), Metric::LatencyP50, "belong to the capacity, and here p50 decides"),
+            (wanted("throughput>5"), Metric::Capacity, "hangs on one percentile of the latency"),
+            (wanted("p99>10ms"), Metric::Capacity, "hangs on one percentile of the latency"),
+            (wanted("p99"), Metric::Capacity, "slo: "),
+            (
+                Wanted { to_requests_per_s: Some(900.0), ..good.clone() },
+                Metric::Capacity,
+                "has to end above it",
+            ),
+            (Wanted { growth: Some(1.0), ..good.clone() }, Metric::Capacity, "1.005 to 2 times"),
+        ] {
+            let found = refused(&wanted, load(1_000.0), primary);
+            assert!(found.contains(message), "{wanted:?}: {found}");
+        }
+        let ramp = Workload { schedule: Schedule::Uniform, ..load(1_000.0) };
+        assert!(refused(&good, ramp, Metric::Capacity).contains("leave out `schedule`"));
+        let silent = Workload { acks: 0, ..load(1_000.0) };
+        assert!(refused(&good, silent, Metric::Capacity).contains("acks 1 or all"));
+    }
+
+    /// A pair without the arm that was too good for the climb would flatter the other one.
+    #[test]
+    fn a_capacity_beyond_reach_ends_the_run_and_one_below_is_the_arms_own() {
+        let step = |requests_per_s, latency_us| hone_record::ClimbStep {
+            requests_per_s,
+            requests: 2_000,
+            latency_us,
+            ..hone_record::ClimbStep::default()
+        };
+        let mut window = crate::show::window::tests::window();
+        assert_eq!(beyond_reach(&window), None, "no climb");
+        window.workload = wanted("p99=10ms").of(load(1_000.0), Metric::Capacity).unwrap();
+        window.facts.steps = vec![step(1_000.0, 500.0), step(1_050.0, 600.0)];
+        let why = beyond_reach(&window).unwrap();
+        assert!(why.contains("p99 <= 10 ms at every rate up to 32") && why.contains("--to"), "{why}");
+        assert!(crate::drive::troubles(&window).is_empty(), "nothing is known against the arm");
+        window.facts.steps.push(step(1_102.5, 900_000.0));
+        assert_eq!(beyond_reach(&window), None);
+        assert!(window.value(Metric::Capacity).is_some_and(|capacity| capacity > 1_050.0));
+        assert_eq!(window.value(Metric::CpuPerRecord), None, "of another load in each window");
+        window.outcome = Outcome::Failed { reason: "begin lower".to_owned() };
+        assert_eq!((beyond_reach(&window), window.value(Metric::Capacity)), (None, None));
+        assert_eq!(crate::drive::troubles(&window).len(), 1);
+        window.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e4, limit_us: 1e4 };
+        assert!(beyond_reach(&window).unwrap().contains("the generator itself was later"));
+    }
+}

@@ -224,6 +224,23 @@ mod tests {
         assert!(harm_in_words(&broken(step("b", 0.5))).contains("p99<1ms (met in 0 of 8)"));
     }
 
+    /// The same trials, told by a metric of which more is better.
+    #[test]
+    fn of_capacities_the_one_that_takes_most_away_is_the_worst() {
+        let of_capacity = |step: ProofStep| {
+            let mut step = step;
+            let judgement = &mut step.comparison.as_mut().unwrap().judgements[0];
+            judgement.estimate.metric = hone_record::Metric::Capacity;
+            judgement.estimate.ratio = 1.0 / judgement.estimate.ratio;
+            step
+        };
+        let steps = [step("a", 1.2), step("b", 1.4), step("c", 0.5)].map(of_capacity);
+        assert!(steps[1].comparison.as_ref().unwrap().judgements[0].estimate.ratio < 1.0);
+        assert_eq!(worst(&steps), Some("b"));
+        let steps = [step("b", 0.7), step("c", 0.9), step("d", 0.6)].map(of_capacity);
+        assert_eq!(least_worth(&steps).unwrap().change, "c");
+    }
+
     #[test]
     fn the_one_worth_least_goes_before_the_one_without_which_nothing_stands() {
         let steps = [unmeasured("a", Decision::Accepted), step("b", 0.7), step("c", 0.9)];

@@ -22,6 +22,10 @@ pub fn why_it_does_not_count(window: &Window) -> Option<String> {
         }
         Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
     }
+    // A climb goes on to where requests fail: each of its steps is held against that limit, and those that break it are its answer.
+    if window.workload.climb().is_some() {
+        return None;
+    }
     let failed = window.facts.requests.saturating_sub(window.facts.acked_requests);
     let share = failed as f64 / window.facts.requests.max(1) as f64;
     (share > ERROR_SHARE_LIMIT).then(|| {

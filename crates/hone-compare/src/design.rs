@@ -79,6 +79,12 @@ pub enum DesignError {
         /// What it would need.
         reason: String,
     },
+    /// Two climbs on one machine.
+    #[error(
+        "capacities can't be told side by side: the arm that climbs higher takes the machine from the other one; measure them one \
+         after the other (solo)"
+    )]
+    ClimbsTogether,
     /// Builds that can't be laid out in blocks.
     #[error(
         "{a} builds of A and {b} of B can't be compared: give both as many (at least {FEWEST_BLOCKS}), or one to a side \
@@ -151,15 +157,19 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
 
 /// As [`plan()`]; in a closed loop the rate is the target's doing, and throughput tells.
 pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignError> {
-    let refused = refused_of(plan, closed_loop);
+    let mut refused = refused_of(plan, closed_loop);
     check(plan, &refused)?;
+    // No news of a load that does not climb: it is not asked for.
+    refused.remove(&Metric::Capacity);
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
     let swapped = balanced(&order, plan.both_controls, &mut random);
     let secondary = Metric::ALL
         .into_iter()
-        .filter(|metric| *metric != plan.primary && !refused.contains_key(metric))
+        .filter(|metric| {
+            *metric != plan.primary && !refused.contains_key(metric) && *metric != Metric::Capacity
+        })
         .collect();
     let mut rule = Rule {
         primary: plan.primary,
@@ -211,6 +221,15 @@ pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
 const FIXED_RATE: &str = "every window that counts has the rate that was asked for; the highest rate of a target is found \
                           with hone load --find-capacity";
 
+/// Of a load at a given rate.
+const NO_CLIMB: &str = "it needs a load that climbs until a promise breaks: hone compare --capacity --slo p99=10ms, or in \
+                        [tune] objective = \"capacity\" and slo = \"p99=10ms\"";
+
+/// Whether the loads climb: they tell their capacity then, and nothing else.
+fn climbs(plan: &Plan) -> bool {
+    Metric::ALL.iter().all(|metric| *metric == Metric::Capacity || plan.refused.contains_key(metric))
+}
+
 /// Metrics that can't be told, whatever the windows will show.
 fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     let mut refused = refused(plan.requests_per_window);
@@ -218,6 +237,9 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
         refused.remove(&Metric::Throughput);
     }
     refused.extend(plan.refused.clone());
+    if !climbs(plan) {
+        refused.insert(Metric::Capacity, NO_CLIMB.to_owned());
+    }
     refused
 }
 
@@ -270,6 +292,9 @@ pub(crate) fn shuffled(count: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
 
 fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignError> {
     check_builds(plan.builds)?;
+    if climbs(plan) && plan.mode == Mode::Duet {
+        return Err(DesignError::ClimbsTogether);
+    }
     let named = std::iter::once(("the primary metric", plan.primary))
         .chain(plan.guards.iter().map(|guard| ("the guard rail", *guard)));
     for (what, metric) in named {
@@ -360,7 +385,11 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
     let mut words = format!(
         "Primary metric: {}. Equivalent when the {tost} % interval of the ratio B/A lies within {margin} % of 1; \
          otherwise better or worse when the {sure} % interval excludes 1",
-        label(rule.primary)
+        if rule.primary == Metric::Capacity {
+            "capacity, of which more is better"
+        } else {
+            label(rule.primary)
+        }
     );
     words.push_str(&if controlled {
         format!(
@@ -386,6 +415,9 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
          nothing is called better or equivalent, where it leans to A nothing worse or equivalent, and where B had it clearly \
          more often (at the primary's level) the whole is worse.",
     );
+    if rule.secondary.is_empty() {
+        return words;
+    }
     words.push_str(&format!(
         " The other {} metrics get {others} % intervals (Bonferroni).",
         rule.secondary.len()
@@ -539,6 +571,35 @@ mod tests {
     }
 
     #[test]
+    fn a_climb_tells_the_capacity_alone_and_no_other_load_tells_it() {
+        let other = |metric: &Metric| *metric != Metric::Capacity;
+        let refused: BTreeMap<Metric, String> =
+            Metric::ALL.into_iter().filter(other).map(|metric| (metric, "it climbs".to_owned())).collect();
+        let climbing = Plan {
+            mode: Mode::Solo,
+            primary: Metric::Capacity,
+            guards: vec![],
+            refused: refused.clone(),
+            ..asked(9, 5, 1)
+        };
+        let design = plan(&climbing).unwrap();
+        assert!(design.rule.secondary.is_empty() && design.refused == refused);
+        assert!(design.rule.words.contains("capacity, of which more is better"), "{}", design.rule.words);
+        assert!(!design.rule.words.contains("other 0 metrics"), "{}", design.rule.words);
+        let guarded = plan(&Plan { guards: vec![Metric::LatencyP99], ..climbing.clone() }).unwrap_err();
+        assert!(guarded.to_string().contains("it climbs"), "{guarded}");
+        assert_eq!(plan(&Plan { mode: Mode::Duet, ..climbing }).unwrap_err(), DesignError::ClimbsTogether);
+        for (primary, guards) in [(Metric::Capacity, vec![]), (Metric::CpuPerRecord, vec![Metric::Capacity])]
+        {
+            let message = plan(&Plan { primary, guards, ..asked(9, 5, 1) }).unwrap_err().to_string();
+            assert!(message.contains("--capacity --slo p99=10ms"), "{message}");
+        }
+        let ordinary = plan(&asked(9, 5, 1)).unwrap();
+        assert!(!ordinary.rule.secondary.contains(&Metric::Capacity));
+        assert!(!ordinary.refused.contains_key(&Metric::Capacity), "nobody asked for it");
+    }
+
+    #[test]
     fn throughput_at_a_fixed_rate_has_no_verdict() {
         for requests_per_window in [None, Some(5_000)] {
             let with = |primary, guards: Vec<Metric>| {
@@ -566,7 +627,8 @@ mod tests {
         assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
         // As a secondary metric it is named, and no longer counted in the correction.
         let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
-        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 3);
+        // Nor are throughput and capacity, which such a load does not tell, and the primary is none.
+        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 4);
         assert!(design.refused.contains_key(&Metric::LatencyP999));
     }
 }

@@ -309,10 +309,13 @@ mod tests {
 
     #[test]
     fn verdicts_follow_the_rule() {
-        use Metric::{CpuPerRecord, Throughput};
+        use Metric::{Capacity, CpuPerRecord, Throughput};
         check(CpuPerRecord, 0.90, 1.0, 0.02, Verdict::Better, "95 % interval excludes 1");
         check(CpuPerRecord, 1.10, 1.0, 0.02, Verdict::Worse, "excludes 1");
         check(Throughput, 1.10, 1.0, 0.02, Verdict::Better, "excludes 1");
+        check(Capacity, 2.00, 1.0, 0.02, Verdict::Better, "excludes 1");
+        check(Capacity, 0.50, 1.0, 0.02, Verdict::Worse, "excludes 1");
+        check(Capacity, 1.00, 1.0, 0.005, Verdict::Equivalent, "within 2 %");
         check(CpuPerRecord, 1.00, 1.0, 0.005, Verdict::Equivalent, "within 2 %");
         check(CpuPerRecord, 1.005, 1.0, 0.001, Verdict::Equivalent, "within 2 %");
         check(CpuPerRecord, 1.03, 1.0, 0.20, Verdict::NotShown, "would have shown");

@@ -15,6 +15,7 @@
 mod admin;
 pub mod canary;
 mod client;
+mod climb;
 mod clock;
 mod cluster;
 mod cluster_setting;

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use hone_kafka::{ProduceResponse, error_name};
 use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint, Stalls};
 
+use crate::climb::Stairs;
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::consumer::Order;
 use crate::join::Placed;
@@ -53,6 +54,8 @@ pub(crate) struct Recorder {
     pub placed: Option<mpsc::Sender<Order>>,
     /// Where every request is written down.
     pub raw: Option<Raw>,
+    /// The steps of a load that climbs.
+    pub stairs: Option<Stairs>,
     second: Hdr,
     second_lateness: Hdr,
     second_acked: u64,
@@ -79,6 +82,7 @@ impl Recorder {
             series: Vec::new(),
             placed: None,
             raw: None,
+            stairs: None,
             second: Hdr::new(),
             second_lateness: Hdr::new(),
             second_acked: 0,
@@ -114,12 +118,23 @@ impl Recorder {
     /// A request that was due has been taken up, `now_ns` at the earliest. What lies between is the generator's own lateness,
     /// whether a slot is free or not: a generator that stood still must not hide behind the queue that it made.
     pub(crate) fn came_due(&mut self, intended_ns: u64, now_ns: u64) {
+        self.due_at(intended_ns);
+        self.own_late(intended_ns, now_ns.saturating_sub(intended_ns));
+    }
+
+    /// A request is due.
+    pub(crate) fn due_at(&mut self, intended_ns: u64) {
         self.due += 1;
-        self.own_late(now_ns.saturating_sub(intended_ns));
+        if let Some(stairs) = &mut self.stairs {
+            stairs.due(intended_ns);
+        }
     }
 
     /// How late the generator was with a request by its own fault.
-    pub(crate) fn own_late(&mut self, lateness_ns: u64) {
+    pub(crate) fn own_late(&mut self, intended_ns: u64, lateness_ns: u64) {
+        if let Some(stairs) = &mut self.stairs {
+            stairs.late(intended_ns, lateness_ns);
+        }
         self.own_lateness.record_ns(lateness_ns);
         self.second_lateness.record_ns(lateness_ns);
     }
@@ -167,6 +182,9 @@ impl Recorder {
         self.ended += 1;
         self.latencies.intended_to_ack.record_ns(latency);
         self.stalls.ended(request.intended_ns, now_ns);
+        if let Some(stairs) = &mut self.stairs {
+            stairs.ended(request.intended_ns, latency, error.is_some());
+        }
         self.ended_ns = self.ended_ns.max(now_ns);
         if self.is_in_window(now_ns) {
             self.second.record_ns(latency);
@@ -406,7 +424,7 @@ mod tests {
         recorder.due += 1;
         recorder.acked(Ack { request: request(0, 0), error_code: 87 }, 500_000_000);
         recorder.tick(SECOND_NS);
-        recorder.own_late(1_000_000);
+        recorder.own_late(0, 1_000_000);
         recorder.tick(2 * SECOND_NS);
         let [first, second] = &recorder.series[..] else { panic!("{:?}", recorder.series) };
         assert_eq!((first.failed_requests, second.failed_requests), (1, 0));

@@ -12,6 +12,7 @@ use hone_record::{
 use crate::admin::{Admin, TopicLayout};
 use crate::client::command::{Command, Launcher};
 use crate::client::librdkafka::Librdkafka;
+use crate::climb::Stairs;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
@@ -438,13 +439,14 @@ impl Prepared {
             schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard);
         let mut recorder = Recorder::new(duration_ns);
         recorder.raw = self.raw.take().map(Raw::start).transpose()?;
+        recorder.stairs = self.workload.climb().map(|climb| Stairs::new(climb, self.workload.requests_per_s));
         let drain = self.drain();
         let is_agreed = self.stands_by.is_some() || self.settings.shard.is_some();
         let from = match self.stands_by.take() {
             Some(from) => from,
             None => self.begin(drain)?,
         };
-        let (mut told, mut drawn_in) = (0, false);
+        let (mut told, mut drawn_in, mut climbed) = (0, false, 0);
         let mut look = |now_ns: u64, recorder: &Recorder| {
             progress.now(&Live::of(recorder, now_ns));
             recorder.series[told..].iter().for_each(|point| progress.second(point));
@@ -452,6 +454,13 @@ impl Prepared {
             if !drawn_in && now_ns < duration_ns && progress.ends_early() {
                 drawn_in = true;
                 recorder.cut(now_ns);
+            }
+            // Asked once behind each step. What lies beyond a promise that is broken would only be a longer queue.
+            if let Some(stairs) = recorder.stairs.as_ref().filter(|stairs| stairs.whole(now_ns) > climbed) {
+                climbed = stairs.whole(now_ns);
+                if now_ns < duration_ns && stairs.is_over(climbed) {
+                    recorder.cut(now_ns);
+                }
             }
             progress.at("window", now_ns as f64 / duration_ns as f64)
         };
@@ -553,7 +562,7 @@ impl Prepared {
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = length_s(&recorder);
+        let (duration_s, end_ns) = (length_s(&recorder), recorder.duration_ns());
         let mut events = account.events;
         if drawn_in {
             let what = format!("the user ended the window of {} s", self.workload.duration_s);
@@ -577,6 +586,7 @@ impl Prepared {
             answer_times: account.answer_times,
             socket_bytes: account.socket_bytes,
             stalls: Some(recorder.stalls),
+            steps: recorder.stairs.map(|stairs| stairs.until(end_ns)).unwrap_or_default(),
         };
         Window {
             variant: self.settings.variant,
@@ -613,6 +623,9 @@ impl Prepared {
             return Outcome::Failed {
                 reason: format!("no request was acknowledged: {}", names_of(&recorder.errors)),
             };
+        }
+        if let Some(stairs) = &recorder.stairs {
+            return stairs.outcome(recorder.duration_ns());
         }
         outcome(&Seen {
             backlog: recorder.backlog(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hone_record::{Schedule, Shard, Workload};
+use hone_record::{Climb, Schedule, Shard, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -36,6 +36,12 @@ enum Shape {
         rates_per_ns: Vec<f64>,
         step_ns: f64,
     },
+    /// Independent arrivals at a rate that rises from step to step, with nothing due in the rest behind each.
+    Climb {
+        gaps_ns: Vec<f64>,
+        step_ns: f64,
+        stride_ns: f64,
+    },
     Replay(Arc<[u64]>),
 }
 
@@ -58,6 +64,11 @@ impl Arrivals {
                 rates_per_ns: requests_per_s.iter().copied().map(per_ns).collect(),
                 step_ns: window_ns / requests_per_s.len().max(1) as f64,
             },
+            Schedule::Climb(climb) => Shape::Climb {
+                gaps_ns: climb.rates(workload.requests_per_s).into_iter().map(|rate| 1e9 / rate).collect(),
+                step_ns: climb.step_s * 1e9,
+                stride_ns: climb.stride_s() * 1e9,
+            },
             Schedule::Replay { .. } => Shape::Replay(recorded.unwrap_or_default()),
         };
         Self {
@@ -70,9 +81,24 @@ impl Arrivals {
     }
 
     /// An exponential gap by inversion: -ln(1 - u) times the mean.
-    fn exponential_gap_ns(&mut self) -> f64 {
+    fn exponential_gap_ns(&mut self, mean_ns: f64) -> f64 {
         let uniform = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        -(1.0 - uniform).ln() * self.gap_ns
+        -(1.0 - uniform).ln() * mean_ns
+    }
+
+    /// The next arrival of a climb. Where a step ends before it comes, it is drawn anew at the next one: such gaps have no memory.
+    fn climb_ns(&mut self) -> Option<f64> {
+        loop {
+            let Shape::Climb { gaps_ns, step_ns, stride_ns } = &self.shape else { return None };
+            let step = (self.at_ns / stride_ns + 1e-9).floor();
+            let (gap_ns, ends_ns, next_ns) =
+                (*gaps_ns.get(step as usize)?, step * stride_ns + step_ns, (step + 1.0) * stride_ns);
+            self.at_ns += self.exponential_gap_ns(gap_ns);
+            if self.at_ns < ends_ns {
+                return Some(self.at_ns);
+            }
+            self.at_ns = next_ns;
+        }
     }
 }
 
@@ -86,12 +112,13 @@ impl Iterator for Arrivals {
         let due_ns = match &self.shape {
             Shape::Uniform => index * gap_ns,
             Shape::Poisson => {
-                self.at_ns += self.exponential_gap_ns();
+                self.at_ns += self.exponential_gap_ns(gap_ns);
                 self.at_ns
             }
             Shape::Bursts { every_ns } => (index * gap_ns / every_ns).floor() * every_ns,
             Shape::Ramp { start_per_ns, change_per_ns } => ramp_ns(index, *start_per_ns, *change_per_ns)?,
             Shape::Steps { rates_per_ns, step_ns } => steps_ns(index, rates_per_ns, *step_ns)?,
+            Shape::Climb { .. } => self.climb_ns()?,
             Shape::Replay(times) => *times.get(usize::try_from(self.index).ok()?)? as f64,
         };
         self.index += 1;
@@ -125,11 +152,41 @@ pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
                 None => Ok(()),
             }
         }
+        Schedule::Climb(climb) => check_climb(climb, workload.requests_per_s),
         Schedule::Replay { source, .. } if source.is_empty() => {
             wrong("a replay needs a file or `topic NAME`".to_owned())
         }
         _ => Ok(()),
     }
+}
+
+/// What is wrong with a climb.
+fn check_climb(climb: &Climb, from_requests_per_s: f64) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "climb", problem });
+    let (from, to, slo) = (from_requests_per_s, climb.to_requests_per_s, climb.slo);
+    if !(to > from && to <= MOST_REQUESTS_PER_S) {
+        return wrong(format!(
+            "must end above the rate where it begins, {from} requests/s, and at most at {MOST_REQUESTS_PER_S}, got {to}"
+        ));
+    }
+    if !(climb.growth > 1.0 && climb.rates(from).len() <= MOST_STEPS) {
+        return wrong(format!(
+            "has more than {MOST_STEPS} steps from {from} to {to} requests/s: begin nearer"
+        ));
+    }
+    if !(climb.step_s > 0.0 && climb.rest_s >= 0.0 && slo.latency_us > 0.0) {
+        return wrong("needs a promise, and steps of some length".to_owned());
+    }
+    let fewest = from * climb.step_s;
+    if !(slo.quantile > 0.0 && slo.quantile < 1.0 && fewest >= slo.samples_needed()) {
+        return wrong(format!(
+            "promises {}, which needs {} requests a step, and the first step has {fewest:.0}: longer steps, a higher rate to \
+             begin with, or a promise nearer to the median",
+            slo.words(),
+            slo.samples_needed()
+        ));
+    }
+    Ok(())
 }
 
 /// When a rate that changes evenly has made `count` requests: the root of `start t + change t^2 / 2 = count`, in the form
@@ -218,6 +275,33 @@ pub(crate) mod tests {
         let falling = by_second(Schedule::Ramp { to_requests_per_s: 0.0 }, 1_000.0);
         assert!(falling.iter().sum::<usize>().abs_diff(5_000) <= 1, "{falling:?}");
         assert!(falling.is_sorted_by(|left, right| left > right), "{falling:?}");
+    }
+
+    #[test]
+    fn a_climb_rests_behind_each_step_and_ends() {
+        let slo = hone_record::Slo { quantile: 0.9, latency_us: 1e4 };
+        let climb = Climb { slo, to_requests_per_s: 4_000.0, growth: 2.0, step_s: 0.9, rest_s: 0.1 };
+        let load = workload(Schedule::Uniform, 1_000.0, 7).climbing(climb);
+        assert_eq!((load.duration_s, load.requests_per_window()), (3.0, None));
+        check(&load).unwrap();
+        let times: Vec<u64> = Arrivals::new(&load, None).collect();
+        assert!(times.is_sorted() && times.iter().all(|due_ns| due_ns % 1_000_000_000 < 900_000_000));
+        for (second, expected) in [900.0_f64, 1_800.0, 3_600.0].into_iter().enumerate() {
+            let count =
+                times.iter().filter(|due_ns| **due_ns / 1_000_000_000 == second as u64).count() as f64;
+            assert!((count - expected).abs() < 4.0 * expected.sqrt(), "second {second}: {count}");
+        }
+        for (wrong, message) in [
+            (
+                Climb { slo: hone_record::Slo { quantile: 0.99, ..slo }, ..climb },
+                "needs 1000 requests a step",
+            ),
+            (Climb { to_requests_per_s: 1_000.0, ..climb }, "must end above"),
+            (Climb { growth: 1.0001, ..climb }, "more than 1000 steps"),
+        ] {
+            let problem = check(&workload(Schedule::Climb(wrong), 1_000.0, 7)).unwrap_err().to_string();
+            assert!(problem.contains(message), "{problem}");
+        }
     }
 
     #[test]

@@ -305,6 +305,13 @@ pub struct Estimate {
     pub builds: Option<BuildSpread>,
 }
 
+impl Estimate {
+    /// The ratio, turned where more is better: below 1 B costs less, or does more at the same cost.
+    pub fn cost_ratio(&self) -> f64 {
+        if self.metric.lower_is_better() { self.ratio } else { 1.0 / self.ratio }
+    }
+}
+
 /// Spread between blocks (builds, or starts of the processes) and within them. The interval rests on the blocks, not on the pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BuildSpread {
@@ -521,6 +528,12 @@ impl Comparison {
             return format!(
                 "{throughput}; p99.9 not seen: {}; a load at a fixed rate would show it",
                 reason()
+            );
+        }
+        if let Some(climb) = self.workload.climb() {
+            return format!(
+                "loaded up to where {} breaks; what lies beyond that quantile was not looked at",
+                climb.slo.words()
             );
         }
         let at = format!("p99.9 at {} requests/s", self.workload.requests_per_s);

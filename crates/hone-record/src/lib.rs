@@ -11,6 +11,7 @@ mod artifact;
 mod batch_watch;
 mod batches;
 mod capacity;
+mod climb;
 mod commit_gate;
 mod comparison;
 mod diagnosis;
@@ -52,6 +53,7 @@ pub use batches::{
     ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
+pub use climb::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
 pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,

@@ -104,8 +104,16 @@ impl Workload {
     }
 }
 
+/// Why a load that climbs tells its capacity and nothing else.
+const CLIMBS: &str =
+    "the load climbs, and in each window to where the promise breaks: no two arms had the same load";
+
 /// Metrics by which two loads can't be compared, with the reason.
 pub fn refused_for_loads([a, b]: &[Workload; 2]) -> BTreeMap<Metric, String> {
+    if a.climb().is_some() && b.climb().is_some() {
+        let others = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Capacity);
+        return others.map(|metric| (metric, CLIMBS.to_owned())).collect();
+    }
     let (name, other) = match (a.ends_at_the_send(), b.ends_at_the_send()) {
         (true, false) => ("A", "B"),
         (false, true) => ("B", "A"),

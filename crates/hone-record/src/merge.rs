@@ -270,6 +270,8 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             .map(|shard| shard.facts.stalls.clone())
             .reduce(|all, stalls| Some(all?.and(&stalls?)))
             .flatten(),
+        // A load that climbs is never shared.
+        steps: Vec::new(),
     }
 }
 

@@ -24,11 +24,13 @@ pub enum Metric {
     LatencyMax,
     /// Requests acknowledged per second.
     Throughput,
+    /// Highest requests per second at which a promise about latency holds, of a load that climbs ([`crate::Climb`]).
+    Capacity,
 }
 
 impl Metric {
     /// Every metric, in the order that tables show them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CpuPerRecord,
         Self::CpuPerRequest,
         Self::UserCpuPerRecord,
@@ -38,6 +40,7 @@ impl Metric {
         Self::LatencyP999,
         Self::LatencyMax,
         Self::Throughput,
+        Self::Capacity,
     ];
 
     /// The name in files and on the command line, units last.
@@ -52,6 +55,7 @@ impl Metric {
             Self::LatencyP999 => "latency-p999",
             Self::LatencyMax => "latency-max",
             Self::Throughput => "throughput",
+            Self::Capacity => "capacity",
         }
     }
 
@@ -67,6 +71,7 @@ impl Metric {
             Self::LatencyP999 => "p99.9",
             Self::LatencyMax => "max",
             Self::Throughput => "throughput",
+            Self::Capacity => "capacity",
         }
     }
 
@@ -82,14 +87,14 @@ impl Metric {
     /// Unit of [`crate::Window::value`].
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Throughput => "requests/s",
+            Self::Throughput | Self::Capacity => "requests/s",
             _ => "µs",
         }
     }
 
     /// Whether a smaller value is the better one.
     pub fn lower_is_better(self) -> bool {
-        !matches!(self, Self::Throughput)
+        !matches!(self, Self::Throughput | Self::Capacity)
     }
 
     /// Whether it is the time of requests.

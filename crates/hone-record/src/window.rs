@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hdr, Machine, Metric, PackedHdr, Requirement, Stalls, Workload};
+use crate::{ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, Stalls, Workload};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +172,9 @@ pub struct WindowFacts {
     /// Stretches in which requests waited long; `None` where nobody sees single requests, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
+    /// The steps of a load that climbs, as far as it got; empty for any other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<ClimbStep>,
 }
 
 /// Bytes through sockets.
@@ -427,6 +430,12 @@ impl Window {
         if !matches!(self.outcome, Outcome::Steady) {
             return None;
         }
+        // A load that climbs is another one in each window: it ends where the promise breaks.
+        match (metric, self.workload.climb()) {
+            (Metric::Capacity, Some(climb)) => return climb.capacity(&self.facts.steps),
+            (Metric::Capacity, None) | (_, Some(_)) => return None,
+            _ => {}
+        }
         let latency = &self.latencies.intended_to_ack;
         let cpu = self.facts.target_cpu;
         let per = |total: f64, count: u64| (count > 0).then(|| total * 1e6 / count as f64);
@@ -440,6 +449,7 @@ impl Window {
             Metric::LatencyP999 => latency.quantile_us_if_supported(0.999, SAMPLES_BEYOND),
             Metric::LatencyMax => latency.max_us(),
             Metric::Throughput => Some(self.facts.reached_requests_per_s),
+            Metric::Capacity => None,
         }
     }
 }

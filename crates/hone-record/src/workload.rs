@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Climb;
+
 /// What sends the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,6 +94,8 @@ pub enum Schedule {
         /// The rates.
         requests_per_s: Vec<f64>,
     },
+    /// Rates that rise until a promise about latency breaks, with independent arrivals; the workload's rate is the first.
+    Climb(Climb),
     /// Arrival times as they were recorded.
     Replay {
         /// Where they came from: a file, or `topic NAME`.
@@ -228,13 +232,28 @@ impl Workload {
     pub fn requests_per_window(&self) -> Option<u64> {
         let mean_rate = match &self.schedule {
             _ if self.engine.operations().is_some() => return None,
-            Schedule::Replay { .. } => return None,
+            Schedule::Replay { .. } | Schedule::Climb(_) => return None,
             Schedule::Ramp { to_requests_per_s } => f64::midpoint(self.requests_per_s, *to_requests_per_s),
             _ => self.requests_per_s,
         };
         let mean = mean_rate * self.duration_s;
         let spread = if self.schedule == Schedule::Poisson { 3.0 * mean.sqrt() } else { 0.0 };
         Some((mean - spread).max(0.0).floor() as u64)
+    }
+
+    /// The same load, climbing from its own rate; its length is that of all steps.
+    #[must_use]
+    pub fn climbing(self, climb: Climb) -> Self {
+        let steps = climb.rates(self.requests_per_s).len() as f64;
+        Self { schedule: Schedule::Climb(climb), duration_s: steps * climb.stride_s(), ..self }
+    }
+
+    /// How it climbs; `None` for a load that does not.
+    pub fn climb(&self) -> Option<Climb> {
+        match self.schedule {
+            Schedule::Climb(climb) => Some(climb),
+            _ => None,
+        }
     }
 
     /// A load of counted operations ([`Engine::Tool`] or [`Engine::Exits`]). What describes requests of a schedule says nothing
@@ -289,7 +308,9 @@ impl Workload {
         let mut load = self.clone();
         match &mut load.schedule {
             Schedule::Replay { .. } => return load,
-            Schedule::Ramp { to_requests_per_s } => *to_requests_per_s = change(*to_requests_per_s),
+            Schedule::Ramp { to_requests_per_s } | Schedule::Climb(Climb { to_requests_per_s, .. }) => {
+                *to_requests_per_s = change(*to_requests_per_s);
+            }
             Schedule::Steps { requests_per_s } => {
                 requests_per_s.iter_mut().for_each(|rate| *rate = change(*rate));
             }

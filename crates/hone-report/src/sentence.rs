@@ -42,6 +42,7 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::LatencyP999 => "p99.9 latency",
         Metric::LatencyMax => "largest latency",
         Metric::Throughput => "requests per second",
+        Metric::Capacity => "capacity",
     }
 }
 
@@ -378,7 +379,7 @@ mod tests {
 
     #[test]
     fn verdicts_as_sentences() {
-        let cases: [Case; 9] = [
+        let cases: [Case; 11] = [
             (
                 Verdict::Better,
                 Metric::CpuPerRecord,
@@ -408,6 +409,18 @@ mod tests {
                 Metric::Throughput,
                 [0.9, 0.85, 0.95, 1.08],
                 "pgo acknowledges 10.0 % fewer requests per second than baseline (95 % interval 5.0 to 15.0 %, 14 duet pairs): worse.",
+            ),
+            (
+                Verdict::Worse,
+                Metric::Capacity,
+                [0.5, 0.45, 0.56, 1.08],
+                "with pgo, the capacity is 50.0 % lower than with baseline (95 % interval 44.0 to 55.0 %, 14 duet pairs): worse.",
+            ),
+            (
+                Verdict::Better,
+                Metric::Capacity,
+                [1.2, 1.15, 1.25, 1.08],
+                "with pgo, the capacity is 20.0 % higher than with baseline (95 % interval 15.0 to 25.0 %, 14 duet pairs): better.",
             ),
             (
                 Verdict::Better,

@@ -42,6 +42,16 @@ impl Terms<'_> {
                 FEWEST_MET * 100.0
             ),
         };
+        if self.primary == Metric::Capacity {
+            return format!(
+                "the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} A/A pairs of that \
+                 state, and no guard rail breaks: with consumers, no larger share of the acknowledged records goes missing than \
+                 before{more}. A step of the climb in which more than 1 % of the requests fail has broken the promise.",
+                self.primary.label(),
+                self.pairs,
+                self.control_pairs,
+            );
+        }
         format!(
             "the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} A/A pairs of that state, \
              and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed before; with consumers, no \
@@ -124,19 +134,28 @@ pub(crate) fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> V
             ),
             held: now <= most,
         });
-        guards.push(Guard {
-            rule: "missing records".to_owned(),
-            seen: format!(
-                "{} of {} before, {} of {} after",
-                show::count(before.missing_records),
-                show::count(before.acked_records),
-                show::count(after.missing_records),
-                show::count(after.acked_records)
-            ),
-            held: missing_share(after) <= missing_share(before),
-        });
+        guards.push(missing([before, after]));
     }
     guards
+}
+
+/// Of loads that climb to where requests fail and consumers fall behind: what was acknowledged has to come all the same.
+pub(crate) fn guards_of_a_climb([before, after]: &[BatchState; 2]) -> Vec<Guard> {
+    before.lag_records.map(|_| missing([before, after])).into_iter().collect()
+}
+
+fn missing([before, after]: [&BatchState; 2]) -> Guard {
+    Guard {
+        rule: "missing records".to_owned(),
+        seen: format!(
+            "{} of {} before, {} of {} after",
+            show::count(before.missing_records),
+            show::count(before.acked_records),
+            show::count(after.missing_records),
+            show::count(after.acked_records)
+        ),
+        held: missing_share(after) <= missing_share(before),
+    }
 }
 
 /// Of the acknowledged records: the state before has the windows of the control, too, and so more of all.

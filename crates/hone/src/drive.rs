@@ -20,6 +20,7 @@ use crate::Usage;
 use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
+use crate::climb;
 use crate::folder::RunFolder;
 use crate::lever::{HeldTogether, Lever, Set, set_together};
 use crate::places::{Places, Seat};
@@ -440,6 +441,9 @@ impl Contest<'_> {
 
     /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
     fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
+        if let Some(why) = seen.windows.iter().flatten().find_map(climb::beyond_reach) {
+            bail!(why);
+        }
         let troubles = seen.troubles();
         let failure = seen.failure.as_ref().map(|failure| failure.reason.clone());
         let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));

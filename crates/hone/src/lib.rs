@@ -16,6 +16,7 @@ mod budget;
 mod capacity;
 mod change;
 mod clients;
+mod climb;
 mod cmd;
 mod compiler;
 mod continuous;

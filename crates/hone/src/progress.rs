@@ -132,7 +132,8 @@ fn ratios(design: &Design, pair: &PairOutcome) -> String {
         Some(ratio) => format!("{} {ratio:.3}", metric.label()),
         None => format!("{} -", metric.label()),
     };
-    shown.map(text).join("   ")
+    let is_told = |metric: &&hone_record::Metric| !design.refused.contains_key(metric);
+    shown.iter().filter(is_told).copied().map(text).collect::<Vec<_>>().join("   ")
 }
 
 /// Draws what stands on the board, until nobody writes on it any more.

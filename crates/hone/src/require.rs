@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hone_record::{Bounds, Hdr, Metric, Outcome, Requirement, Window};
+use hone_record::{Bounds, Hdr, Metric, Outcome, Requirement, Slo, Window};
 
 use crate::Ending;
 use crate::experiment::{did_you_mean, nearest};
@@ -263,7 +263,28 @@ impl<'de> serde::Deserialize<'de> for Rule {
     }
 }
 
+/// `p99=10ms` promises at most that.
+pub(crate) fn promise(text: &str) -> Result<Rule, String> {
+    match text.split_once('=') {
+        Some((what, limit)) if !what.ends_with(['<', '>']) => format!("{what}<={limit}").parse(),
+        _ => text.parse(),
+    }
+}
+
 impl Rule {
+    /// The rule as a promise of a quantile.
+    ///
+    /// # Errors
+    /// When it is a rule of something else.
+    pub(crate) fn slo(&self) -> Result<Slo, String> {
+        match (self.what, self.latency_limit_us()) {
+            (What::Latency(quantile), Some(latency_us)) if latency_us > 0.0 => {
+                Ok(Slo { quantile, latency_us })
+            }
+            _ => Err(format!("`{self}`: a capacity hangs on one percentile of the latency, as in p99=10ms")),
+        }
+    }
+
     /// Requests without which the rule can't be judged.
     pub(crate) fn samples_needed(&self) -> u64 {
         match self.what {

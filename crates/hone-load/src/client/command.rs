@@ -178,7 +178,7 @@ impl Command {
         };
         let ended_ns = ended.ended_ns.max(request.sent_ns);
         if !ended.waited {
-            recorder.own_late(request.sent_ns - due_ns);
+            recorder.own_late(due_ns, request.sent_ns - due_ns);
         }
         recorder.sent(request);
         match &ended.stored {
@@ -247,9 +247,8 @@ struct Stretch {
 impl Stretch {
     /// Everything that is due until then.
     fn pass(&mut self, now_ns: u64, recorder: &mut Recorder) {
-        while self.ahead.front().is_some_and(|due_ns| *due_ns <= now_ns) {
-            self.ahead.pop_front();
-            recorder.due += 1;
+        while let Some(due_ns) = self.ahead.pop_front_if(|due_ns| *due_ns <= now_ns) {
+            recorder.due_at(due_ns);
         }
     }
 

@@ -106,10 +106,12 @@ fn arm_title(stroke: Stroke, name: &str) -> Markup {
 fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
     let rule = &comparison.design.rule;
     let remarks = [
-        (metric == Metric::Throughput).then_some(match comparison.workload.engine.operations() {
-            Some(_) => "operations/s",
-            None => metric.unit(),
-        }),
+        matches!(metric, Metric::Throughput | Metric::Capacity).then_some(
+            match comparison.workload.engine.operations() {
+                Some(_) => "operations/s",
+                None => metric.unit(),
+            },
+        ),
         (metric == rule.primary).then_some("primary"),
         rule.guards.contains(&metric).then_some("guard rail"),
     ];
@@ -119,7 +121,7 @@ fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
 
 /// Two values of a metric in one unit.
 fn values(metric: Metric, a: f64, b: f64) -> [String; 2] {
-    if metric == Metric::Throughput {
+    if matches!(metric, Metric::Throughput | Metric::Capacity) {
         return [a, b].map(quantity::significant);
     }
     let larger = if a.is_finite() && b.is_finite() { a.max(b) } else { 0.0 };
@@ -217,6 +219,13 @@ fn forest(id: &str, comparison: &Comparison) -> Element {
 
 fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     let title = "Latency by percentile";
+    if let Some(climb) = comparison.workload.climb() {
+        let why = format!(
+            "The load climbs until {} breaks, so the windows had no load in common.",
+            climb.slo.words()
+        );
+        return no_figure(title, &why);
+    }
     let arm = |stroke, name: &str, histogram| Line { stroke, label: name.to_owned(), histogram };
     let lines = [
         arm(Stroke::A, &comparison.a, merged(evidence.windows_a())),

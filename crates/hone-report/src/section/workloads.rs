@@ -147,6 +147,13 @@ fn schedule(schedule: &Schedule) -> String {
             let steps: Vec<String> = requests_per_s.iter().map(|rate| quantity::significant(*rate)).collect();
             format!("steps {}", steps.join(", "))
         }
+        Schedule::Climb(climb) => {
+            format!(
+                "climb to {}, until {} breaks",
+                quantity::significant(climb.to_requests_per_s),
+                climb.slo.words()
+            )
+        }
         Schedule::Replay { source, arrivals, .. } => {
             format!("replay of {} arrivals from {source}", quantity::count(*arrivals))
         }

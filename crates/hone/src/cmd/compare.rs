@@ -18,8 +18,9 @@ use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use super::{Desk, default_runs, saved};
 use crate::arm::{Arm, Place};
-use crate::budget::{self, Wanted};
+use crate::budget;
 use crate::change;
+use crate::climb::Wanted;
 use crate::drive::{Clock, Contest, compare};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever, Set};
@@ -51,6 +52,7 @@ enum ModeName {
   hone compare './old/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}' \\
                './new/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}'
   hone compare A B --primary latency-p50 --guard latency-p99 --json
+  hone compare A B --capacity --slo p99=10ms --from 1000 --to 50000
 
 One target, one change (--change KIND.NAME=VALUE for B, or NAME=OLD,NEW for both sides):
   client.linger.ms=0,5       a setting of the client that sends the load
@@ -126,9 +128,25 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
-    /// -p999 or -max. Throughput is no choice at a fixed rate: see hone load --find-capacity.
+    /// -p999 or -max; capacity with --slo. Throughput is no choice at a fixed rate.
     #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
     primary: Metric,
+    /// Compare capacities, as --primary capacity: each window climbs from --rate on, by steps, until --slo breaks. More is
+    /// better. The arms are loaded one after the other (solo).
+    #[arg(long, requires = "slo", conflicts_with = "primary")]
+    capacity: bool,
+    /// The promise that a capacity hangs on: p99=10ms.
+    #[arg(long, value_name = "RULE")]
+    slo: Option<String>,
+    /// Requests/s at which a climb begins, in place of --rate: half of what the weaker arm can do is near enough.
+    #[arg(long, value_name = "REQUESTS_PER_S", requires = "slo", conflicts_with = "rate")]
+    from: Option<f64>,
+    /// Requests/s beyond which it does not climb; 32 times where it begins unless given.
+    #[arg(long, value_name = "REQUESTS_PER_S", requires = "slo")]
+    to: Option<f64>,
+    /// How much higher each step is than the one before, as a ratio; 1.05 unless given.
+    #[arg(long, value_name = "RATIO", requires = "slo")]
+    growth: Option<f64>,
     /// A metric that must not get worse; may be repeated.
     #[arg(long = "guard", value_parser = metric)]
     guards: Vec<Metric>,
@@ -151,6 +169,21 @@ pub(crate) struct Arguments {
     workload: WorkloadOptions,
     #[command(flatten)]
     security: SecurityOptions,
+}
+
+impl Arguments {
+    /// What the verdict hangs on.
+    fn metric(&self) -> Metric {
+        if self.capacity { Metric::Capacity } else { self.primary }
+    }
+
+    /// The load, climbing where capacities are compared.
+    fn load(&self) -> Result<Workload> {
+        let mut load = self.workload.workload("command-line")?;
+        load.requests_per_s = self.from.unwrap_or(load.requests_per_s);
+        let (to_requests_per_s, growth) = (self.to, self.growth);
+        Wanted { slo: self.slo.clone(), to_requests_per_s, growth }.of(load, self.metric())
+    }
 }
 
 fn metric(name: &str) -> Result<Metric, String> {
@@ -205,7 +238,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
     {
         let rule = SavedRule {
-            primary: arguments.primary,
+            primary: arguments.metric(),
             alpha: arguments.alpha,
             equivalence: arguments.equivalence,
         };
@@ -441,13 +474,13 @@ impl Asked {
             keep_disturbed: arguments.keep_disturbed,
             pairs: arguments.pairs,
             control_pairs: arguments.control_pairs,
-            primary: arguments.primary,
+            primary: arguments.metric(),
             guards: arguments.guards.clone(),
             alpha: arguments.alpha,
             equivalence: arguments.equivalence,
             ready_timeout_s: arguments.ready_timeout,
             stop_timeout_s: arguments.stop_timeout,
-            workload: arguments.workload.workload("command-line")?,
+            workload: arguments.load()?,
             storage: arguments.workload.storage.clone(),
             lateness_limit_us: arguments.workload.lateness_limit_us(),
             budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
@@ -457,8 +490,8 @@ impl Asked {
         })
     }
 
-    fn wanted(&self) -> Option<Wanted> {
-        Some(Wanted { total_s: self.budget_s?, effect: self.effect })
+    fn wanted(&self) -> Option<budget::Wanted> {
+        Some(budget::Wanted { total_s: self.budget_s?, effect: self.effect })
     }
 
     /// What the windows of a pair take by themselves.
@@ -508,7 +541,7 @@ impl Asked {
         let on_host = matches!(sides.lever, Some(Lever::Host { .. }));
         let mode = match self.mode {
             Some(mode) => mode,
-            None if programs && !on_host => Mode::Duet,
+            None if programs && !on_host && self.primary != Metric::Capacity => Mode::Duet,
             None => Mode::Solo,
         };
         if mode == Mode::Duet && (on_host || (self.change.is_some() && !programs)) {

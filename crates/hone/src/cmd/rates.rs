@@ -11,7 +11,7 @@ use super::{Desk, default_runs, report};
 use crate::aim::Aim;
 use crate::curve::{CAPACITY_FILE, CURVE_FILE, Course, Stop};
 use crate::folder::RunFolder;
-use crate::require::Rule;
+use crate::require::{Rule, promise};
 use crate::show;
 use crate::{Ending, Usage};
 
@@ -54,14 +54,6 @@ pub(crate) struct RateOptions {
 
 /// What belongs to a single window.
 const SINGLE: [&str; 8] = ["topic", "output", "series", "hgrm", "require", "shard", "emit", "commit"];
-
-/// `p99=10ms` promises at most that.
-fn promise(text: &str) -> Result<Rule, String> {
-    match text.split_once('=') {
-        Some((what, limit)) if !what.ends_with(['<', '>']) => format!("{what}<={limit}").parse(),
-        _ => text.parse(),
-    }
-}
 
 impl RateOptions {
     /// Whether more than one window is asked for.

@@ -48,7 +48,7 @@ A file:
 
   [tune]
   target = \"hone broker --listen 127.0.0.1:{port} --data {data} --metrics off\"   # or host:port; an embedded broker without it
-  objective = \"cpu-per-record\"     # what decides
+  objective = \"cpu-per-record\"     # what decides; \"capacity\" with slo = \"p99=10ms\": the highest rate at which that holds
   require = [\"p99<100ms\"]          # what every state has to meet
   budget = \"30m\"                   # as long as there is something to try without it
   allow = [\"broker\", \"client\"]     # and \"binary\", \"host\"

@@ -153,6 +153,9 @@ fn schedule_words(schedule: &Schedule) -> String {
             let rates: Vec<String> = requests_per_s.iter().map(|rate| number(*rate)).collect();
             format!("in steps of {}/s", rates.join(", "))
         }
+        Schedule::Climb(climb) => {
+            format!("climbing to {}/s, until {} breaks", number(climb.to_requests_per_s), climb.slo.words())
+        }
         Schedule::Replay { source, arrivals, .. } => {
             format!("replay of {source} ({} times)", count(*arrivals))
         }

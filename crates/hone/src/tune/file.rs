@@ -11,6 +11,7 @@ use super::candidate::Candidate;
 use super::estimate::Estimate;
 use super::{forbid, of_host};
 use crate::Usage;
+use crate::climb::Wanted;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
 use crate::notation::seconds;
 use crate::require::Rule;
@@ -79,6 +80,10 @@ struct Table {
     storage: Option<String>,
     workload: Option<String>,
     objective: Metric,
+    /// The promise that a capacity hangs on.
+    slo: Option<String>,
+    climb_to: Option<f64>,
+    climb_growth: Option<f64>,
     guards: Option<Vec<Metric>>,
     require: Vec<String>,
     budget: Option<String>,
@@ -106,6 +111,9 @@ impl Default for Table {
             storage: None,
             workload: None,
             objective: Metric::CpuPerRecord,
+            slo: None,
+            climb_to: None,
+            climb_growth: None,
             guards: None,
             require: Vec::new(),
             budget: None,
@@ -129,6 +137,10 @@ impl Default for Table {
 }
 
 impl Table {
+    fn climb(&self) -> Wanted {
+        Wanted { slo: self.slo.clone(), to_requests_per_s: self.climb_to, growth: self.climb_growth }
+    }
+
     /// Files that it names lie beside it.
     fn beside(&mut self, folder: &Path) {
         let programs = self.candidate.iter_mut().filter_map(|candidate| candidate.program.as_mut());
@@ -219,6 +231,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     check_name(&file.name).map_err(Usage)?;
     let workload = workload(&file)?;
     let table = file.tune;
+    let workload = table.climb().of(workload, table.objective)?;
     let (target, place) = match &table.target {
         Some(target) => (target.clone(), target.clone()),
         None => ("an embedded broker".to_owned(), embedded.to_owned()),
@@ -235,7 +248,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     let says_how_late = rules.iter().any(|rule| rule.latency_limit_us().is_some());
     let guards = match table.guards {
         Some(guards) => guards,
-        None if says_how_late => Vec::new(),
+        None if says_how_late || table.objective == Metric::Capacity => Vec::new(),
         None => vec![Metric::LatencyP99],
     };
     check_build(table.build.as_deref(), &place)?;
@@ -339,6 +352,12 @@ impl Asked {
     fn check(&self) -> Result<()> {
         hone_load::check(&self.workload)?;
         forbid::check(&self.forbid)?;
+        if self.workload.climb().is_some() && !self.require.is_empty() {
+            bail!(Usage(
+                "[tune]: `require` has no load to hold for where the load climbs until the promise breaks; the promise is `slo`"
+                    .to_owned()
+            ));
+        }
         for (name, value, most) in [
             ("ready_timeout_s", self.ready_timeout_s, LONGEST_WAIT_S),
             ("stop_timeout_s", self.stop_timeout_s, LONGEST_WAIT_S),

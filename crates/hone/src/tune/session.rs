@@ -22,7 +22,7 @@ use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
 use crate::arm::Place;
-use crate::decide::{Terms, broken_by, decide, fixed, guards, required, windows};
+use crate::decide::{Terms, broken_by, decide, fixed, guards, guards_of_a_climb, required, windows};
 use crate::drive::{Contest, GaveUp, compare, fixed_before, measure_pairs};
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
@@ -183,7 +183,8 @@ impl Asked {
     /// The tightest latency that a rule allows, in milliseconds.
     pub(super) fn latency_limit_ms(&self) -> Result<Option<f64>> {
         let rules = self.rules()?;
-        let limits = rules.iter().filter_map(crate::require::Rule::latency_limit_us);
+        let promised = self.workload.climb().map(|climb| climb.slo.latency_us);
+        let limits = rules.iter().filter_map(crate::require::Rule::latency_limit_us).chain(promised);
         Ok(limits.reduce(f64::min).map(|us| us / 1e3))
     }
 }
@@ -445,7 +446,10 @@ impl Session<'_> {
         let states = windows(self.folder, &comparison)?;
         let rate = after.workload.requests_per_s * f64::from(after.workload.records_per_batch);
         let summed = [BatchState::of(&states[0]), BatchState::of(&states[1])];
-        let mut rails = guards(&summed, rate);
+        let mut rails = match after.workload.climb() {
+            Some(_) => guards_of_a_climb(&summed),
+            None => guards(&summed, rate),
+        };
         rails.extend(self.asked.rules()?.iter().map(|rule| match trial.question {
             Question::Among => broken_by(required(rule, &states[0]), required(rule, &states[1])),
             Question::Step | Question::Together => required(rule, &states[1]),
@@ -705,12 +709,14 @@ fn took_s(pairs: &[PairOutcome]) -> f64 {
 }
 
 fn load_in_words(workload: &Workload) -> String {
+    let climb = workload.climb().map(|climb| format!(", climbing until {} breaks", climb.slo.words()));
     format!(
-        "{} records/s of {} bytes by {} producers to {} partitions",
+        "{} records/s of {} bytes by {} producers to {} partitions{}",
         crate::show::number(workload.requests_per_s * f64::from(workload.records_per_batch)),
         workload.record_bytes,
         workload.connections,
-        workload.partitions
+        workload.partitions,
+        climb.unwrap_or_default()
     )
 }
 

@@ -126,15 +126,15 @@ fn most_harmful(without: &[ProofStep]) -> Option<&ProofStep> {
         .map(|(_, step)| step)
 }
 
-/// How bad: not standing the load comes before a broken guard rail, that before what is worse; then by the ratio.
+/// How bad: not standing the load comes before a broken guard rail, that before what is worse; then by what it costs.
 fn harm(step: &ProofStep) -> Option<(u8, f64)> {
     let Some(comparison) = &step.comparison else {
         return (step.decision == Decision::Rejected).then_some((2, 1.0));
     };
-    let ratio = ratio_of(comparison).unwrap_or(1.0);
+    let cost = cost_of(comparison).unwrap_or(1.0);
     let breaks = step.guards.iter().any(|guard| !guard.held);
     let is_worse = comparison.verdict() == Verdict::Worse;
-    (breaks || is_worse).then_some((u8::from(breaks), ratio))
+    (breaks || is_worse).then_some((u8::from(breaks), cost))
 }
 
 /// Whether a kept change would be put back for what it does to the others.
@@ -157,13 +157,17 @@ fn harm_in_words(step: &ProofStep) -> String {
 
 /// The one of which least was shown. Without which the load does not stand is worth most.
 fn least_worth(without: &[ProofStep]) -> Option<&ProofStep> {
-    let ratio =
-        |step: &ProofStep| step.comparison.as_ref().map_or(0.0, |found| ratio_of(found).unwrap_or(1.0));
-    without.iter().max_by(|one, other| ratio(one).total_cmp(&ratio(other)))
+    let cost = |step: &ProofStep| step.comparison.as_ref().map_or(0.0, |found| cost_of(found).unwrap_or(1.0));
+    without.iter().max_by(|one, other| cost(one).total_cmp(&cost(other)))
 }
 
 fn ratio_of(comparison: &Comparison) -> Option<f64> {
     Some(comparison.primary()?.estimate.ratio)
+}
+
+/// The ratio as a cost: above 1 where the change makes the others worse, whichever way the metric counts.
+fn cost_of(comparison: &Comparison) -> Option<f64> {
+    Some(comparison.primary()?.estimate.cost_ratio())
 }
 
 /// Of the ratios that the changes have among each other.
@@ -224,6 +228,23 @@ mod tests {
         assert_eq!(worst(&[broken(step("a", 1.2)), unmeasured("b", Decision::Rejected)]), Some("b"));
         assert_eq!(worst(&[unmeasured("a", Decision::Accepted), step("b", 1.0)]), None, "needed");
         assert!(harm_in_words(&broken(step("b", 0.5))).contains("p99<1ms (met in 0 of 8)"));
+    }
+
+    /// The same trials, told by a metric of which more is better.
+    #[test]
+    fn of_capacities_the_one_that_takes_most_away_is_the_worst() {
+        let of_capacity = |step: ProofStep| {
+            let mut step = step;
+            let judgement = &mut step.comparison.as_mut().unwrap().judgements[0];
+            judgement.estimate.metric = hone_record::Metric::Capacity;
+            judgement.estimate.ratio = 1.0 / judgement.estimate.ratio;
+            step
+        };
+        let steps = [step("a", 1.2), step("b", 1.4), step("c", 0.5)].map(of_capacity);
+        assert!(steps[1].comparison.as_ref().unwrap().judgements[0].estimate.ratio < 1.0);
+        assert_eq!(worst(&steps), Some("b"));
+        let steps = [step("b", 0.7), step("c", 0.9), step("d", 0.6)].map(of_capacity);
+        assert_eq!(least_worth(&steps).unwrap().change, "c");
     }
 
     #[test]

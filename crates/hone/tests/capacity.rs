@@ -1,0 +1,118 @@
+//! `hone compare --capacity` and `hone tune` for a capacity, on a broker whose writes begin late by a known time.
+
+use std::fs;
+
+mod stage;
+use stage::clients::alone;
+use stage::hone_in;
+
+fn broker(delay_ms: u32) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    format!(
+        "{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}} --fault write-delay,ms={delay_ms}"
+    )
+}
+
+/// Writes of one partition come one after the other, so their delay is what bounds the rate.
+const CLIMB: [&str; 16] = [
+    "--capacity",
+    "--slo",
+    "p50=20ms",
+    "--from",
+    "100",
+    "--growth",
+    "1.2",
+    "--partitions",
+    "1",
+    "--connections",
+    "1",
+    "--warmup",
+    "50",
+    "--pairs",
+    "5",
+    "--keep-disturbed",
+];
+
+#[test]
+fn a_planted_slow_down_has_a_lower_capacity_and_equal_arms_are_silent() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (quick, slow) = (broker(2), broker(6));
+    let arms = ["compare", &quick, &slow, "--control-pairs", "5", "--json", "--quiet"];
+    let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(3);
+    let body = ran.json()["body"].clone();
+    assert_eq!(body["design"]["mode"], "solo");
+    let judgements = body["judgements"].as_array().unwrap();
+    assert_eq!(judgements.len(), 1, "a climb tells nothing else: {judgements:#?}");
+    let (found, control) = (&judgements[0], &judgements[0]["control"]);
+    assert_eq!((&found["verdict"], &found["estimate"]["metric"]), (&"worse".into(), &"capacity".into()));
+    let ratio = found["estimate"]["ratio"].as_f64().unwrap();
+    assert!((0.2..0.6).contains(&ratio), "{ratio}");
+    let [low, high] = ["low", "high"].map(|end| control[end].as_f64().unwrap());
+    assert!(low <= 1.02 && high >= 0.98, "equal arms differ: {control:#}");
+    let run = folder.path().join("runs/compare-001");
+    let page = hone_in(folder.path(), &["report", run.to_str().unwrap()]).expect_code(0).stdout;
+    let page = fs::read_to_string(page.trim()).unwrap();
+    for told in ["the capacity is", "lower than with A", "climb to", "capacity ↑"] {
+        assert!(page.contains(told), "the page does not tell {told}");
+    }
+}
+
+#[test]
+fn a_target_that_is_too_good_for_the_climb_is_not_left_out_in_silence() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (broker(1), broker(2));
+    let arms = ["compare", &a, &b, "--control-pairs", "0", "--to", "130", "--json", "--quiet"];
+    let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(1);
+    assert!(ran.stderr.contains("at every rate up to 130 requests/s"), "{}", ran.stderr);
+    for (wrong, message) in [
+        (&["--primary", "capacity"][..], "say which one, as in slo p99=10ms"),
+        (&["--slo", "p99=10ms"], "belong to the capacity"),
+        (&["--capacity", "--slo", "p99=10ms", "--to", "500"], "has to end above it"),
+        (&["--capacity", "--slo", "p99=10ms", "--mode", "duet"], "one after the other"),
+        (&["--capacity", "--slo", "p99=10ms", "--guard", "latency-p99"], "the load climbs"),
+    ] {
+        let ran = hone_in(folder.path(), &[&["compare", &a, &b][..], wrong].concat());
+        assert!(ran.code != 0 && ran.stderr.contains(message), "{wrong:?}: {} {}", ran.code, ran.stderr);
+    }
+}
+
+#[test]
+fn tuning_for_a_capacity_keeps_what_raises_it() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let target = broker(6);
+    let file = format!(
+        r#"
+name = "high"
+[tune]
+target = "{target}"
+objective = "capacity"
+slo = "p50=20ms"
+climb_growth = 1.2
+pairs = 5
+control_pairs = 0
+keep_disturbed = true
+find = false
+[[tune.candidate]]
+set = 'arg.--fault=write-delay\,ms=2'
+[workload.high]
+requests_per_s = 60
+connections = 1
+partitions = 1
+warmup_requests = 50
+"#
+    );
+    fs::write(folder.path().join("hone.toml"), file).unwrap();
+    let ran = hone_in(folder.path(), &["tune", "hone.toml", "--json"]).expect_code(0);
+    let body = ran.json()["body"].clone();
+    assert_eq!(body["kept"].as_array().unwrap().len(), 1, "{body:#}");
+    let estimate = &body["steps"][0]["step"]["comparison"]["judgements"][0]["estimate"];
+    assert!(estimate["ratio"].as_f64().unwrap() > 1.5, "{estimate}");
+    assert!(
+        body["load"].as_str().unwrap().contains("climbing until p50 <= 20 ms breaks"),
+        "{}",
+        body["load"]
+    );
+}

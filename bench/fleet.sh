@@ -19,7 +19,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/files"
 "$made" make "$folder/files" "$profiles" "$megabytes" in-order
 
-# A line of a table: what it was, wall time, CPU and the most memory of a command and its children.
+# A row of the page's table: what it was, wall time, CPU and the most memory of a command and its children.
 measured() {
   python3 - "$@" <<'PYTHON'
 import resource, subprocess, sys, time
@@ -30,12 +30,15 @@ took = time.monotonic() - began
 if done.returncode:
     sys.exit(f"fleet: {name} failed: {done.stderr.decode(errors='replace')}")
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(f"{name:<34} {took:7.1f} s  CPU {used.ru_utime + used.ru_stime:7.1f} s  {used.ru_maxrss / 1024:7.0f} MiB")
+print(f"| {name} | {took:.1f} s | {used.ru_utime + used.ru_stime:.1f} s | {used.ru_maxrss / 1024:.0f} MiB |")
 PYTHON
 }
 
-printf '%d profiles of %d MB\n' "$profiles" "$megabytes"
-measured "hone profile push" "$hone" profile push --quiet --to "$folder/place" --build-id c0ffee00c0ffee --host all "$folder"/files/*.fdata
-measured "hone profile merge --from" "$hone" profile merge --quiet --from "$folder/place" --build-id c0ffee00c0ffee -o "$folder/ours"
-measured "merge-fdata" "$theirs" -o "$folder/theirs" "$folder"/files/*.fdata
+llvm=$("$theirs" --version | grep -o 'LLVM version [0-9]*' | grep -o '[0-9]*$')
+with_commas=$(python3 -c 'import sys; print(f"{int(sys.argv[1]):,}")' "$profiles")
+printf '| %s profiles of %d MB | wall | CPU | memory |\n|---|---|---|---|\n' "$with_commas" "$megabytes"
+measured '`hone profile push`, all by one command' "$hone" profile push --quiet --to "$folder/place" --build-id c0ffee00c0ffee --host all "$folder"/files/*.fdata
+measured '`hone profile merge --from`' "$hone" profile merge --quiet --from "$folder/place" --build-id c0ffee00c0ffee -o "$folder/ours"
+measured "\`merge-fdata\` (LLVM $llvm) of the same files" "$theirs" -o "$folder/theirs" "$folder"/files/*.fdata
+printf '\n%s, %d cores, %s\n' "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)" "$(nproc)" "$(date -u +%Y-%m-%d)"
 if cmp -s <(LC_ALL=C sort "$folder/ours") <(LC_ALL=C sort "$folder/theirs"); then echo "sums: same"; else echo "sums: DIFFERENT"; exit 1; fi

@@ -8,7 +8,8 @@ pub mod web;
 
 use std::fmt;
 use std::future::Future;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub const LARGEST_OBJECT_BYTES: u64 = 1 << 30;
 pub enum StoreError {
     /// The address is none.
     #[error(
-        "`{address}` is no place for records: {problem}; write a folder, or file://, s3://BUCKET/PATH, gs://BUCKET/PATH, \
+        "`{address}` is no place for records: {problem}\n  next: write a folder, or file://, s3://BUCKET/PATH, gs://BUCKET/PATH, \
          az://CONTAINER/PATH"
     )]
     Address {
@@ -39,7 +40,7 @@ pub enum StoreError {
         problem: String,
     },
     /// The store refused, or could not be reached.
-    #[error("{what} in {store} failed: {problem}")]
+    #[error("{what} in {store} failed: {problem}\n  next: {next}")]
     Failed {
         /// The store's address.
         store: String,
@@ -47,9 +48,13 @@ pub enum StoreError {
         what: String,
         /// Its words.
         problem: String,
+        /// The way out, as far as it can be told.
+        next: &'static str,
     },
     /// No answer in time.
-    #[error("{what} in {store} was not answered within {limit_s} s")]
+    #[error(
+        "{what} in {store} was not answered within {limit_s} s\n  next: look how the store and the way to it are, and run the same command again"
+    )]
     Slow {
         /// The store's address.
         store: String,
@@ -59,7 +64,9 @@ pub enum StoreError {
         limit_s: u64,
     },
     /// Larger than any record.
-    #[error("{name} in {store} has {bytes} bytes, more than a record can have")]
+    #[error(
+        "{name} in {store} has {bytes} bytes, more than a record can have\n  next: look what it is, and take it away there"
+    )]
     TooLarge {
         /// The store's address.
         store: String,
@@ -76,6 +83,8 @@ pub struct Store {
     runtime: Arc<Runtime>,
     objects: Arc<dyn ObjectStore>,
     prefix: Key,
+    /// On this machine's own disk, or one that is mounted.
+    is_folder: bool,
 }
 
 impl fmt::Debug for Store {
@@ -86,7 +95,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a place. Nothing is asked of it yet, but that a folder is there, or can be made.
+    /// Opens a place. Nothing is asked of it yet, and a folder that is not there is made by the first object.
     ///
     /// # Errors
     /// When the address is none, or its settings in the environment make no sense.
@@ -107,13 +116,15 @@ impl Store {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url_of(address).map_err(wrong)?;
         let settings = settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value));
-        let (objects, prefix) = object_store::parse_url_opts(&url, settings).map_err(|e| wrong(words(&e)))?;
+        let (objects, prefix) =
+            object_store::parse_url_opts(&url, settings).map_err(|e| wrong(unset(words(&e))))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| wrong(error.to_string()))?;
         let runtime = Arc::new(runtime);
-        Ok(Self { address: address.to_owned(), runtime, objects: Arc::from(objects), prefix })
+        let (address, is_folder) = (address.to_owned(), url.scheme() == "file");
+        Ok(Self { address, runtime, objects: Arc::from(objects), prefix, is_folder })
     }
 
     /// A place inside of this one. Nothing is asked of it yet.
@@ -126,6 +137,7 @@ impl Store {
             runtime: Arc::clone(&self.runtime),
             objects: Arc::clone(&self.objects),
             prefix: self.key(name, &format!("opening {name}"))?,
+            is_folder: self.is_folder,
         })
     }
 
@@ -194,7 +206,8 @@ impl Store {
     fn list(&self) -> Result<Option<ListResult>, StoreError> {
         let what = "listing";
         match self.wait(what, self.objects.list_with_delimiter(Some(&self.prefix)))? {
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            // Of a bucket it means that the bucket is not there; one without such a prefix lists nothing.
+            Err(object_store::Error::NotFound { .. }) if self.is_folder => Ok(None),
             other => other.map(Some).map_err(|error| self.failed(what, &error)),
         }
     }
@@ -205,7 +218,8 @@ impl Store {
             return Ok(self.prefix.clone().join(name));
         }
         let problem = "an object's name holds no slash and does not begin with a dot".to_owned();
-        Err(StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem })
+        let (store, next) = (self.address.clone(), "take another name");
+        Err(StoreError::Failed { store, what: what.to_owned(), problem, next })
     }
 
     fn wait<T>(&self, what: &str, asked: impl Future<Output = T>) -> Result<T, StoreError> {
@@ -218,7 +232,46 @@ impl Store {
     }
 
     fn failed(&self, what: &str, error: &object_store::Error) -> StoreError {
-        StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem: words(error) }
+        let problem = words(error);
+        let next = next_after(error, &problem, self.is_folder);
+        StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem, next }
+    }
+}
+
+const LOOK_FOR_BUCKET: &str = "look how the bucket is spelt, and whether it is there; none is made";
+const LOOK_AT_RIGHTS: &str =
+    "look whether the credentials in the environment are right, and may list, read and write there";
+
+/// What to do about a refusal. The crate has kinds for some; the others have only their words.
+fn next_after(error: &object_store::Error, problem: &str, is_folder: bool) -> &'static str {
+    use object_store::Error;
+    let says = |words: &[&str]| words.iter().any(|word| problem.contains(word));
+    match error {
+        _ if is_folder => "look at the rights of the folder, and at the free space there",
+        _ if says(&["/latest/", "token request", "computeMetadata"]) => {
+            "say who asks: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_SERVICE_ACCOUNT, or AZURE_STORAGE_ACCOUNT_KEY; none is set, and \
+             this machine has no identity of its own that the store would know"
+        }
+        _ if says(&["URL scheme is not allowed"]) => {
+            "say AWS_ALLOW_HTTP=true, if the store of AWS_ENDPOINT_URL is to be asked without TLS"
+        }
+        _ if says(&["(Connect)", "dns error"]) => {
+            "look whether the store runs and can be reached from here; AWS_ENDPOINT_URL names one that is not the vendor's"
+        }
+        // Listings have no kinds.
+        _ if says(&["404 Not Found"]) => LOOK_FOR_BUCKET,
+        _ if says(&["401 Unauthorized", "403 Forbidden"]) => LOOK_AT_RIGHTS,
+        Error::NotFound { .. } => LOOK_FOR_BUCKET,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => LOOK_AT_RIGHTS,
+        _ => "look into the store's log, and run the same command again",
+    }
+}
+
+/// Names the variable that is missing.
+fn unset(problem: String) -> String {
+    match problem.contains("Account must be specified") {
+        true => "AZURE_STORAGE_ACCOUNT_NAME is not set".to_owned(),
+        false => problem,
     }
 }
 
@@ -228,7 +281,7 @@ fn last_parts<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
     names
 }
 
-/// A path is a folder's address; it is made, so that its address can be told.
+/// A path is a folder's address, whether it is there yet or not.
 fn url_of(address: &str) -> Result<Url, String> {
     if address.contains("://") {
         return Url::parse(address).map_err(|error| error.to_string());
@@ -236,11 +289,22 @@ fn url_of(address: &str) -> Result<Url, String> {
     if address.is_empty() {
         return Err("it is empty".to_owned());
     }
-    let folder = Path::new(address);
-    let folder = std::fs::create_dir_all(folder)
-        .and_then(|()| folder.canonicalize())
-        .map_err(|error| format!("the folder can't be made: {error}"))?;
+    let folder = std::path::absolute(address).and_then(|folder| resolved(&folder));
+    let folder = folder.map_err(|error| format!("the folder can't be looked at: {error}"))?;
+    if folder.exists() && !folder.is_dir() {
+        return Err("it is no folder".to_owned());
+    }
     Url::from_directory_path(&folder).map_err(|()| "it is no absolute path".to_owned())
+}
+
+/// Without links and `..`, as far as a path is there.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Err(error), Some(parent), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(resolved(parent)?.join(name))
+        }
+        (found, ..) => found,
+    }
 }
 
 /// The settings of the three vendors, by the names of their own tools; `object_store` knows them in lower case.
@@ -274,7 +338,9 @@ mod tests {
         let place = folder.path().join("deep/er");
         let store = Store::open(place.to_str().unwrap()).unwrap();
         assert_eq!(store.names().unwrap(), Vec::<String>::new());
+        assert_eq!(store.folder("x").unwrap().folders().unwrap(), Vec::<String>::new());
         assert_eq!(store.get("a.json").unwrap(), None);
+        assert!(!folder.path().join("deep").exists(), "a look makes nothing");
         store.put("b.json", b"two".to_vec()).unwrap();
         store.put("a.json", b"one".to_vec()).unwrap();
         store.put("a.json", b"one again".to_vec()).unwrap();
@@ -311,6 +377,14 @@ mod tests {
             assert!(message.contains(expected), "{address}: {message}");
         }
         let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for address in [file.clone(), file.join("below"), folder.path().join("none/../x")] {
+            let message = Store::open(address.to_str().unwrap()).unwrap_err().to_string();
+            assert!(message.contains("folder") && message.contains("next: write a folder"), "{message}");
+        }
+        let azure = Store::open_with("az://container/x", []).unwrap_err().to_string();
+        assert!(azure.contains("AZURE_STORAGE_ACCOUNT_NAME is not set"), "{azure}");
         let store = Store::open(folder.path().to_str().unwrap()).unwrap();
         for name in ["", "../out", "a/b", ".hidden"] {
             assert!(store.put(name, Vec::new()).is_err(), "{name}");

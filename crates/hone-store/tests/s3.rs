@@ -1,6 +1,7 @@
 //! An object store over the network.
 
 use std::collections::BTreeSet;
+use std::net::TcpListener;
 
 use hone_store::{Store, StoreError};
 
@@ -36,4 +37,32 @@ fn a_wrong_secret_is_told_in_the_servers_words_and_without_the_secret() {
     assert!(text.contains("writing a.json in s3://runs/x failed"), "{text}");
     assert!(text.contains("SignatureDoesNotMatch") || text.contains("403"), "{text}");
     assert!(!text.contains("wrong-secret"), "{text}");
+    assert!(text.contains("next: look whether the credentials in the environment are right"), "{text}");
+}
+
+#[test]
+fn a_store_that_can_not_be_had_is_told_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("runs")).unwrap();
+    let address = serve(folder.path());
+    let fails = |bucket: &str, settings: Vec<(String, String)>| {
+        let place = format!("s3://{bucket}/x");
+        let error = Store::open_with(&place, settings).unwrap().names().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("listing in {place} failed: ")), "{error}");
+        error
+    };
+    let here = || settings(address, SECRET).to_vec();
+    let error = fails("ruins", here());
+    assert!(error.contains("next: look how the bucket is spelt"), "{error}");
+    let with_tls_alone = here().into_iter().filter(|(name, _)| name != "AWS_ALLOW_HTTP").collect();
+    let error = fails("runs", with_tls_alone);
+    assert!(error.contains("next: say AWS_ALLOW_HTTP=true"), "{error}");
+    // Nobody listens there any more.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = fails("runs", settings(gone, SECRET).to_vec());
+    assert!(error.contains("refused") && error.contains("next: look whether the store runs"), "{error}");
+    let mut nobody: Vec<_> = here().into_iter().filter(|(name, _)| !name.contains("ACCESS")).collect();
+    nobody.push(("AWS_METADATA_ENDPOINT".to_owned(), format!("http://{gone}")));
+    let error = fails("runs", nobody);
+    assert!(error.contains("next: say who asks: AWS_ACCESS_KEY_ID"), "{error}");
 }

@@ -5,7 +5,7 @@
 //! ever replaced: the same profile of the same host is there already.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,10 @@ const LONGEST_BUILD_ID: usize = 128;
 const LONGEST_HOST: usize = 253;
 /// The fewest characters that stand for the whole build-id.
 const FEWEST_OF_BUILD_ID: usize = 4;
+
+/// A merge takes weights and shares in this range, and a host's share is parted among its profiles.
+const LIGHTEST_HOST: f64 = 0.001;
+const HEAVIEST_HOST: f64 = 1_000.0;
 
 const LOCK: &str = "lock";
 const NOTE: &str = "origin.json";
@@ -172,7 +176,8 @@ fn beside(name: &str, ending: &str) -> String {
     format!("{name}.{ending}")
 }
 
-fn not_interrupted() -> Result<()> {
+/// What is done stays when the user ends it.
+pub(crate) fn not_interrupted() -> Result<()> {
     if interrupt::requested() {
         bail!("interrupted; what is done stays, and the same command goes on");
     }
@@ -406,14 +411,97 @@ fn newest(all: Vec<Kept>, choice: &Choice) -> Vec<Kept> {
     chosen
 }
 
-/// For each profile its part of the sum, so that all hosts have the same: within a host, profiles count by their counts.
-pub(crate) fn shares_of_hosts(profiles: &[Fetched]) -> Vec<f64> {
+/// What the hosts of a pattern count for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HostWeight {
+    /// A host's name, in which a star stands for any text.
+    pattern: String,
+    weight: f64,
+}
+
+impl HostWeight {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let how = "write it as PATTERN=WEIGHT, as in 'eu-*=3'";
+        let (pattern, weight) = text.rsplit_once('=').ok_or(how)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-.*".contains(c);
+        if pattern.is_empty() || !pattern.chars().all(plain) {
+            return Err(format!("`{pattern}` fits no host: letters, digits, dots, dashes and *; {how}"));
+        }
+        let weight =
+            weight.parse::<f64>().ok().filter(|weight| LIGHTEST_HOST <= *weight && *weight <= HEAVIEST_HOST);
+        let weight = weight.ok_or_else(|| {
+            format!("a host's weight lies between {LIGHTEST_HOST} and {HEAVIEST_HOST}; {how}")
+        })?;
+        Ok(Self { pattern: pattern.to_owned(), weight })
+    }
+
+    fn fits(&self, host: &str) -> bool {
+        fits(self.pattern.as_bytes(), host.as_bytes())
+    }
+
+    /// What each host counts for; 1 where no weight was given at all.
+    pub(crate) fn of_all<'a>(
+        given: &[Self],
+        hosts: impl Iterator<Item = &'a str>,
+    ) -> Result<BTreeMap<String, f64>> {
+        let hosts: BTreeSet<&str> = hosts.collect();
+        let weight = |host: &str| match given {
+            [] => Some(1.0),
+            _ => given.iter().find(|one| one.fits(host)).map(|one| one.weight),
+        };
+        let unnamed: Vec<&str> = hosts.iter().copied().filter(|host| weight(host).is_none()).collect();
+        if let Some(first) = unnamed.first() {
+            bail!(
+                "no --host-weight fits {} of {} hosts, {first} for one\n  next: name them, or let all others count once by a last --host-weight '*=1'",
+                unnamed.len(),
+                hosts.len()
+            );
+        }
+        Ok(hosts.into_iter().filter_map(|host| Some((host.to_owned(), weight(host)?))).collect())
+    }
+
+    /// Patterns by which no host counts, in words: a name may be spelt wrong.
+    pub(crate) fn idle(given: &[Self], profiles: &[Fetched]) -> Vec<String> {
+        let first = |host: &str| given.iter().position(|one| one.fits(host));
+        let used: BTreeSet<usize> = profiles.iter().filter_map(|one| first(&one.host)).collect();
+        let idle = given.iter().enumerate().filter(|(at, _)| !used.contains(at));
+        idle.map(|(_, one)| format!("no host counts by --host-weight {}={}", one.pattern, one.weight))
+            .collect()
+    }
+}
+
+/// Whether a text is one of a pattern.
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut seen) = (0, 0);
+    // Where the last star stands, and how much it has taken.
+    let mut star: Option<(usize, usize)> = None;
+    while seen < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, seen));
+            at += 1;
+        } else if pattern.get(at) == Some(&text[seen]) {
+            (at, seen) = (at + 1, seen + 1);
+        } else if let Some((behind, taken)) = star {
+            star = Some((behind, taken + 1));
+            (at, seen) = (behind + 1, taken + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|rest| *rest == b'*')
+}
+
+/// For each profile its share of the sum, so that each host has what it counts for: within a host, profiles count by their counts.
+pub(crate) fn shares_of_hosts(profiles: &[Fetched], weights: &BTreeMap<String, f64>) -> Vec<f64> {
     let mut of_host: BTreeMap<&str, f64> = BTreeMap::new();
     for one in profiles {
         *of_host.entry(&one.host).or_default() += one.total_count as f64;
     }
-    let hosts = of_host.len() as f64;
-    profiles.iter().map(|one| one.total_count as f64 / of_host[one.host.as_str()] / hosts).collect()
+    let weight = |host: &str| weights.get(host).copied().unwrap_or(1.0);
+    profiles
+        .iter()
+        .map(|one| weight(&one.host) * (one.total_count as f64 / of_host[one.host.as_str()]))
+        .collect()
 }
 
 /// Whether the same profile lies there; another one under this name is refused.
@@ -434,14 +522,32 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     fs::read(file).with_context(|| format!("{} can't be read", file.display()))
 }
 
-fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
+/// Writes a file whole or not at all.
+pub(crate) fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let part = file.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, file));
     written
         .inspect_err(|_| drop(fs::remove_file(&part)))
-        .with_context(|| format!("{} can't be written", file.display()))
+        .map_err(|why| NotWritten { file: file.to_path_buf(), why }.into())
 }
+
+/// A file that the disk did not take: it would not take another one either.
+#[derive(Debug)]
+pub(crate) struct NotWritten {
+    file: PathBuf,
+    why: std::io::Error,
+}
+
+impl std::fmt::Display for NotWritten {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (file, why) = (self.file.display(), &self.why);
+        let next = "look at the rights of its folder and the free space there; what was done stays, and the same command goes on";
+        write!(formatter, "{file} can't be written: {why}\n  next: {next}")
+    }
+}
+
+impl std::error::Error for NotWritten {}
 
 #[cfg(test)]
 mod tests {
@@ -510,7 +616,35 @@ mod tests {
             total_count,
             was_there: false,
         };
-        let shares = shares_of_hosts(&[of("a", 30), of("a", 10), of("b", 1_000)]);
-        assert_eq!(shares, [0.375, 0.125, 0.5]);
+        let profiles = [of("a", 30), of("a", 10), of("b", 1_000)];
+        assert_eq!(shares_of_hosts(&profiles, &BTreeMap::new()), [0.75, 0.25, 1.0]);
+        let weights = [("a".to_owned(), 1.0), ("b".to_owned(), 3.0)].into();
+        assert_eq!(shares_of_hosts(&profiles, &weights), [0.75, 0.25, 3.0]);
+    }
+
+    #[test]
+    fn the_first_pattern_that_fits_a_host_counts() {
+        let parse = |text: &str| HostWeight::parse(text).unwrap();
+        for (pattern, fit, unfit) in [
+            ("a", "a", "ab"),
+            ("*", "anything.at-all", ""),
+            ("eu-*", "eu-", "us-eu-1"),
+            ("*-db-*.eu", "x-db-db-7.eu", "x-db.eu"),
+            ("a*b*c", "aXbbYc", "aXbbYcd"),
+        ] {
+            assert!(parse(&format!("{pattern}=1")).fits(fit), "{pattern} {fit}");
+            assert!(unfit.is_empty() || !parse(&format!("{pattern}=1")).fits(unfit), "{pattern} {unfit}");
+        }
+        let given = [parse("eu-1=5"), parse("eu-*=3"), parse("*=0.5")];
+        let found = HostWeight::of_all(&given, ["eu-2", "us", "eu-1", "us"].into_iter()).unwrap();
+        let expected = [("eu-1", 5.0), ("eu-2", 3.0), ("us", 0.5)];
+        assert_eq!(found, expected.map(|(host, weight)| (host.to_owned(), weight)).into());
+        let error = HostWeight::of_all(&given[..2], ["us", "eu-2"].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("fits 1 of 2 hosts, us for one") && error.contains("'*=1'"), "{error}");
+        assert_eq!(HostWeight::of_all(&[], ["us"].into_iter()).unwrap()["us"], 1.0);
+        for wrong in ["", "a", "=1", "a b=1", "a=", "a=x", "a=0", "a=-1", "a=inf", "a=nan", "a=1e9", "a/b=1"]
+        {
+            assert!(HostWeight::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result};
 use hone_binary::sha256_hex;
-use hone_ledger::{Appended, Ledger, LedgerError};
+use hone_ledger::{Appended, Ledger, LedgerError, Line};
 use hone_record::{Comparison, LedgerEntry, RecordRef, RecordRole};
 
 use crate::folder::RunFolder;
@@ -23,6 +23,13 @@ const WHO: &str = "HONE_WHO";
 
 /// Digits of a program's hash that tell builds apart.
 const SHORT: usize = 12;
+
+/// The folder beside a ledger with the records that were pulled with those of other hosts, a folder for each run.
+pub(crate) const RECORDS: &str = "records";
+/// Digits of a line's hash in the name of a pulled run's folder.
+const OF_LINE: usize = 16;
+/// Of a run's own name there.
+const LONGEST_NAME: usize = 100;
 
 /// An entry of a command, with what does not depend on what was decided.
 pub(crate) fn entry(verb: &str) -> LedgerEntry {
@@ -175,59 +182,112 @@ pub(crate) fn hash_by(reader: &dyn Reader, path: &Path) -> Result<String> {
     Ok(sha256_hex(&reader::bytes(reader, path)?))
 }
 
+/// The name of a run's folder among those that were pulled: every machine numbers its runs from one on, so the hash of its first line is in it.
+pub(crate) fn pulled_name(run: &str, line_hash: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let name = Path::new(run).file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().map(plain).take(LONGEST_NAME).collect();
+    let hash: String = line_hash.chars().map(plain).take(OF_LINE).collect();
+    format!("{}-{hash}", name.trim_start_matches('.'))
+}
+
 /// Where the runs behind a ledger's entries are.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    folders: BTreeMap<String, PathBuf>,
+    places: BTreeMap<String, Places>,
     /// As they come in the ledger.
     order: Vec<String>,
+}
+
+/// Where the runs are that entries call by one name: several machines may have the same.
+#[derive(Debug, Default)]
+struct Places {
+    /// Where the entries say, or beside the ledger.
+    own: Option<PathBuf>,
+    /// Those that were pulled.
+    pulled: Vec<PathBuf>,
+}
+
+impl Places {
+    fn all(&self) -> impl Iterator<Item = &Path> {
+        self.own.iter().chain(&self.pulled).map(PathBuf::as_path)
+    }
+
+    /// What was pulled is the runs of all hosts, so what lies where one of them had its own is one of these.
+    fn each_once(&self) -> impl Iterator<Item = &Path> {
+        let own = self.own.iter().filter(|_| self.pulled.is_empty());
+        own.chain(&self.pulled).map(PathBuf::as_path)
+    }
 }
 
 impl Runs {
     /// Looks for each run where its entries say, and, where runs were moved together with their ledger, beside it. Every machine numbers its
     /// runs from one on, and branches of several machines are merged: what lies beside the ledger under a run's name is that run only where a
-    /// window of it lies there as it was.
-    pub(crate) fn of<'a>(
-        ledger: &Path,
-        entries: impl Iterator<Item = &'a LedgerEntry>,
-        reader: &dyn Reader,
-    ) -> Self {
+    /// window of it lies there as it was. What was pulled with the ledger is known by the hash of a line.
+    pub(crate) fn of<'a>(ledger: &Path, lines: impl Iterator<Item = &'a Line>, reader: &dyn Reader) -> Self {
         let home = ledger.parent().unwrap_or(Path::new("."));
+        let is_there = |folder: &PathBuf| reader.may_see(folder) && folder.is_dir();
+        let pulled = Some(home.join(RECORDS)).filter(is_there);
         let mut runs = Self::default();
-        for entry in entries.filter(|entry| !entry.run.is_empty()) {
-            if runs.folders.contains_key(&entry.run) {
-                continue;
-            }
-            let run = Path::new(&entry.run);
-            let is_there = |folder: &PathBuf| reader.may_see(folder) && folder.is_dir();
+        for line in lines.filter(|line| !line.entry.run.is_empty()) {
+            let (entry, run) = (&line.entry, Path::new(&line.entry.run));
+            let pulled = pulled.as_ref().map(|folder| folder.join(pulled_name(&entry.run, &line.hash)));
+            let pulled = pulled.filter(is_there);
+            let is_known = runs.places.get(&entry.run).is_some_and(|places| places.own.is_some());
             let moved = || Some(home.join(run.file_name()?)).filter(|folder| lies_in(folder, entry, reader));
-            if let Some(folder) = Some(run.to_owned()).filter(is_there).or_else(moved) {
-                runs.folders.insert(entry.run.clone(), folder);
-                runs.order.push(entry.run.clone());
+            let own = if is_known { None } else { Some(run.to_owned()).filter(is_there).or_else(moved) };
+            if own.is_some() || pulled.is_some() {
+                runs.add(&entry.run, own, pulled);
             }
         }
         runs
     }
 
+    fn add(&mut self, run: &str, own: Option<PathBuf>, pulled: Option<PathBuf>) {
+        if !self.places.contains_key(run) {
+            self.order.push(run.to_owned());
+        }
+        let places = self.places.entry(run.to_owned()).or_default();
+        places.own = places.own.take().or(own);
+        places.pulled.extend(pulled);
+    }
+
     /// Those that are there, as they come in the ledger.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.order.iter().filter_map(|run| self.folders.get(run)).map(PathBuf::as_path)
+        self.order.iter().filter_map(|run| self.places.get(run)).flat_map(Places::each_once)
+    }
+
+    /// All that entries call by this name.
+    pub(crate) fn folders_of(&self, run: &str) -> impl Iterator<Item = &Path> {
+        self.places.get(run).into_iter().flat_map(Places::all)
     }
 
     /// That of an entry; `None` where it is not there any more.
     pub(crate) fn folder_of(&self, entry: &LedgerEntry) -> Option<&Path> {
-        self.folders.get(&entry.run).map(PathBuf::as_path)
+        self.folders_of(&entry.run).next()
     }
 
-    /// The file of a record; `None` where it is not there any more.
-    pub(crate) fn place_of(&self, entry: &LedgerEntry, record: &RecordRef) -> Option<PathBuf> {
-        inside(self.folder_of(entry)?, record).filter(|place| place.is_file())
+    /// The file of a record; `None` where it is not there any more. Of several that have its name the one that is as it was.
+    pub(crate) fn place_of(
+        &self,
+        entry: &LedgerEntry,
+        record: &RecordRef,
+        reader: &dyn Reader,
+    ) -> Option<PathBuf> {
+        let places = self.places.get(&entry.run)?.all().filter_map(|folder| inside(folder, &record.path));
+        let mut there: Vec<PathBuf> = places.filter(|place| place.is_file()).collect();
+        if there.len() > 1 {
+            let is_it = |place: &PathBuf| hash_by(reader, place).is_ok_and(|hash| hash == record.sha256);
+            let found = there.iter().position(is_it).unwrap_or(0);
+            return Some(there.swap_remove(found));
+        }
+        there.pop()
     }
 }
 
 /// A path of a ledger is somebody else's text: it may not lead out of the run.
-fn inside(folder: &Path, record: &RecordRef) -> Option<PathBuf> {
-    let path = Path::new(&record.path);
+pub(crate) fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
+    let path = Path::new(name);
     let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
     is_inside.then(|| folder.join(path))
 }
@@ -241,7 +301,7 @@ fn lies_in(folder: &Path, entry: &LedgerEntry, reader: &dyn Reader) -> bool {
     reader.may_see(folder)
         && folder.is_dir()
         && windows
-            .filter_map(|record| Some((inside(folder, record)?, record)))
+            .filter_map(|record| Some((inside(folder, &record.path)?, record)))
             .any(|(place, record)| is_it(&place, record))
 }
 
@@ -294,8 +354,11 @@ mod tests {
         };
         let elsewhere = |records: Vec<RecordRef>| {
             let entry = LedgerEntry { run: "/not/here/a-001".to_owned(), records, ..entry("", "") };
-            let runs = Runs::of(&home.path().join(NAME), std::iter::once(&entry), &Caller);
-            entry.records.iter().map(|record| runs.place_of(&entry, record).is_some()).collect::<Vec<_>>()
+            let (number, hash) = (1, String::new());
+            let line = Line { number, hash, parents: Vec::new(), is_chained: false, entry };
+            let runs = Runs::of(&home.path().join(NAME), std::iter::once(&line), &Caller);
+            let is_found = |record| runs.place_of(&line.entry, record, &Caller).is_some();
+            line.entry.records.iter().map(is_found).collect::<Vec<_>>()
         };
         let design = || record("design.json", "one", RecordRole::Design);
         // They asked the same, and measured something else.

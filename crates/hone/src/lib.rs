@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod aim;
+mod archive;
 mod arm;
 mod batch;
 mod bench;

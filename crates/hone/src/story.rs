@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_ledger::{Checked, Ledger};
+use hone_ledger::{Checked, Ledger, Line};
 use hone_record::{
     BatchState, Body as _, Capacity, Ceiling, Chapter, CommitGate, Comparison, Curve, Diagnosis, Envelope,
     Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, ProofStep, RecordRole, Story, TriedKnob,
@@ -56,7 +56,7 @@ pub(crate) fn of_ledger(path: &Path, reader: &dyn Reader) -> Result<Story> {
             )
         })
         .collect();
-    let runs = Runs::of(path, lines.iter().map(|line| &line.entry), reader);
+    let runs = Runs::of(path, lines.iter(), reader);
     let chapters: Vec<Chapter> = lines
         .into_iter()
         .map(|line| Chapter { line: Some(line.number), ..chapter(&runs, line.entry, reader, &mut limits) })
@@ -94,7 +94,7 @@ fn chapter(runs: &Runs, entry: LedgerEntry, reader: &dyn Reader, limits: &mut Ve
     let (mut gone, mut changed) = (0_usize, 0_usize);
     let mut windows = Vec::new();
     for record in entry.records.iter().filter(|record| record.role != RecordRole::Design) {
-        let Some(path) = runs.place_of(&entry, record) else {
+        let Some(path) = runs.place_of(&entry, record, reader) else {
             gone += 1;
             continue;
         };
@@ -274,12 +274,12 @@ fn entries_of(folder: &Path, reader: &dyn Reader) -> Vec<LedgerEntry> {
     let Some(path) = whole.parent().map(|home| home.join(NAME)) else { return Vec::new() };
     let checked = reader.ledger(&path).unwrap_or_default();
     // Windows of other runs need not be read to tell that they are others.
-    let may_be_own = |entry: &&LedgerEntry| {
-        let run = Path::new(&entry.run);
+    let may_be_own = |line: &&Line| {
+        let run = Path::new(&line.entry.run);
         let leads_here = || run.canonicalize().is_ok_and(|found| found == whole);
         run.file_name() == whole.file_name() || (reader.may_see(run) && leads_here())
     };
-    let runs = Runs::of(&path, checked.lines.iter().map(|line| &line.entry).filter(may_be_own), reader);
+    let runs = Runs::of(&path, checked.lines.iter().filter(may_be_own), reader);
     let is_own = |entry: &LedgerEntry| {
         runs.folder_of(entry).and_then(|found| found.canonicalize().ok()).is_some_and(|found| found == whole)
     };

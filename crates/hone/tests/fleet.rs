@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hone_binary::go::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
 use hone_binary::kept::Keeper;
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_tool::{Call, Runner, System};
@@ -160,10 +161,66 @@ fn profiles_of_hosts_meet_in_a_folder() {
 fn profiles_of_hosts_meet_in_a_bucket() {
     let fleet = Fleet::in_a_bucket().filled();
     profiles_meet_and_become_one(&fleet);
-    let wrong =
-        Fleet { settings: Vec::new(), folder: tempfile::tempdir().unwrap(), place: fleet.place.clone() };
+    // Nobody is said to ask, and the machine has no identity: nobody listens there.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = vec![("AWS_METADATA_ENDPOINT".to_owned(), format!("http://{gone}"))];
+    let wrong = Fleet { settings, folder: tempfile::tempdir().unwrap(), place: fleet.place.clone() };
     let refused = wrong.profile(&["list", "s3://fleet/profiles", "--json"]);
-    refused.expect_code(1).expect_error("s3://fleet/profiles");
+    refused.expect_code(1).expect_error("s3://fleet/profiles").expect_error("next: say who asks");
+    let list = |place: &str| fleet.profile(&["list", place]);
+    list("s3://fleets/profiles").expect_code(1).expect_error("next: look how the bucket is spelt");
+}
+
+#[test]
+fn hosts_are_weighed_by_their_names() {
+    let fleet = Fleet::in_a_folder().filled();
+    let by_hand = |name: &str, how: [&str; 2], files: &[&str]| {
+        let args = [&["merge", "-o", name], &how[..], files].concat();
+        fleet.profile(&args).expect_code(0);
+        fs::read(fleet.path(name)).unwrap()
+    };
+    let placed = || fs::read(fleet.path("sum.fdata")).unwrap();
+    let all = ["a1.fdata", "a2.fdata", "b.fdata", "c.fdata"];
+    // The first that fits counts.
+    let merged = fleet.merged(&["--host-weight", "a=3", "--host-weight", "c.*=0.5", "--host-weight", "*=1"]);
+    assert_eq!(sum(&merged), 3 * 30 + 300 + 2_000);
+    assert_eq!(placed(), by_hand("hand.fdata", ["--weights", "3,3,1,0.5"], &all));
+    let weights: Vec<f64> =
+        merged["inputs"].as_array().unwrap().iter().map(|input| input["weight"].as_f64().unwrap()).collect();
+    assert_eq!(weights, [3.0, 3.0, 1.0, 0.5]);
+    let lock = Lock::read(&fleet.path("sum.fdata")).unwrap().unwrap();
+    assert_eq!(
+        lock.trainings.iter().map(|one| one.weight).collect::<Vec<_>>(),
+        weights,
+        "and its lock says so"
+    );
+
+    let last = ["--host-weight", "*=7", "--last", "1"];
+    fleet.merged(&last);
+    assert_eq!(placed(), by_hand("hand.fdata", ["--weights", "7,7,7"], &all[1..]));
+    // Of the sum a host has what it counts for, whatever it counted.
+    let shared = ["--same-for-hosts", "--last", "1", "--host-weight", "a=2", "--host-weight", "*=1"];
+    fleet.merged(&shared);
+    assert_eq!(placed(), by_hand("hand.fdata", ["--shares", "2,1,1"], &all[1..]));
+
+    let idle = fleet.merged(&["--host-weight", "*=1", "--host-weight", "ue-*=3"]);
+    assert_eq!(idle["notes"][0], "no host counts by --host-weight ue-*=3");
+    let unnamed = fleet.merge(&["--host-weight", "a=3"]).expect_code(1);
+    unnamed.expect_error("no --host-weight fits 2 of 3 hosts, b for one").expect_error("--host-weight '*=1'");
+    fleet.merge(&["--host-weight", "a"]).expect_code(2).expect_error("write it as PATTERN=WEIGHT");
+    fleet.merge(&["--host-weight", "a=0"]).expect_code(2).expect_error("between 0.001 and 1000");
+    fleet.profile(&["merge", "a1.fdata", "--host-weight", "a=1", "-o", "x"]).expect_code(2);
+
+    // What is left out counts for nothing.
+    let inside = Path::new(&fleet.place).join(BUILD);
+    let mut found = fs::read_dir(&inside).unwrap().map(|entry| entry.unwrap().path());
+    let of_b = found.find(|path| {
+        path.to_string_lossy().contains("_b_") && path.extension().is_some_and(|ending| ending == "fdata")
+    });
+    fs::write(of_b.unwrap(), "1 x 0 1 y 0 0 1\n").unwrap();
+    fleet.merge(&["--host-weight", "*=2"]).expect_code(1).expect_error("is not what was pushed");
+    fleet.merged(&["--host-weight", "a=3", "--host-weight", "*=2", "--skip-broken"]);
+    assert_eq!(placed(), by_hand("hand.fdata", ["--weights", "3,3,2"], &[all[0], all[1], all[3]]));
 }
 
 #[test]
@@ -267,6 +324,12 @@ fn what_makes_no_sense_is_refused_with_the_way_out() {
     assert!(!Lock::path(&fleet.path("bare.fdata")).exists(), "the user's folder is as it was");
     let empty = fleet.profile(&["list", "nowhere"]).expect_code(0);
     assert!(empty.stdout.contains("nowhere has no profiles"), "{}", empty.stdout);
+    assert!(!fleet.path("nowhere").exists(), "a look makes no folder");
+    fleet.profile(&["list", "a1.fdata"]).expect_code(1).expect_error("it is no folder");
+    let args = ["merge", "--from", &fleet.place, "--build-id", BUILD, "-o", "none/x.fdata"];
+    fleet.profile(&args).expect_code(1).expect_error("there is no folder none");
+    let args = ["pull", &fleet.place, "--build-id", BUILD, "-o", "a1.fdata"];
+    fleet.profile(&args).expect_code(1).expect_error("name another one by --output");
 }
 
 /// A file of the user that has the name of a profile that is to come.
@@ -280,9 +343,50 @@ fn what_lies_in_the_folder_already_is_never_replaced() {
     assert_eq!(fs::read_to_string(fleet.path(&first)).unwrap(), "1 mine 0 1 own 0 0 5\n");
 }
 
-/// A thousand profiles need hardly more memory than fifty: one at a time is in it, beside the sum.
+/// As a push of each would lay them, one by one: their contents, of which the first has its lock from a training.
+fn laid(fleet: &Fleet, place: &str, sample: &Path, profiles: u32, contents: impl Fn(u32) -> Vec<u8>) {
+    let inside = fleet.path(place).join(BUILD);
+    fs::create_dir_all(&inside).unwrap();
+    let locked = Lock::read(sample).unwrap().unwrap();
+    let kind = sample.extension().unwrap().to_str().unwrap();
+    for host in 0..profiles {
+        let contents = contents(host);
+        let sha256 = hone_binary::sha256_hex(&contents);
+        let at = 1_700_000_000_000_u64 + u64::from(host);
+        let name = format!("{at:013}_node-{host}_{}.{kind}", &sha256[..16]);
+        let mut lock = locked.clone();
+        lock.profile.sha256 = sha256;
+        lock.profile.bytes = contents.len() as u64;
+        fs::write(inside.join(&name), &contents).unwrap();
+        fs::write(inside.join(format!("{name}.lock")), lock.to_text()).unwrap();
+    }
+}
+
+/// The sum of all profiles of a place, and the most memory that the merge has taken.
+fn merged_in(fleet: &Fleet, place: &str) -> (u64, u64) {
+    let system = System::new(fleet.path("log")).unwrap();
+    let call = Call::new(place, Path::new(env!("CARGO_BIN_EXE_hone")), fleet.folder.path());
+    let call = call.args(["profile", "merge", "--json", "--build-id", BUILD, "-o", "sum", "--from"]);
+    let done = system.run(&call.arg(fleet.path(place))).unwrap();
+    let body: serde_json::Value = serde_json::from_str(&done.stdout_text().unwrap()).unwrap();
+    (sum(&body["body"]), done.usage.max_rss_bytes)
+}
+
+const FEW: u32 = 50;
+const MANY: u32 = 1_000;
+
+/// Hardly more memory for a thousand than for fifty: each profile's lock and name are kept, some kilobytes.
+#[track_caller]
+fn of_a_few(few_bytes: u64, many_bytes: u64) {
+    assert!(
+        many_bytes < few_bytes + u64::from(MANY) * (16 << 10),
+        "{few_bytes} bytes for {FEW}, {many_bytes} for {MANY}"
+    );
+}
+
+/// One at a time is in memory, beside the sum.
 #[test]
-fn a_thousand_profiles_are_merged_in_the_memory_of_a_few() {
+fn a_thousand_profiles_of_bolt_are_merged_in_the_memory_of_a_few() {
     let fleet = Fleet::in_a_folder();
     // 120 kB each, of the same functions.
     let text = |host: u32| -> String {
@@ -290,49 +394,75 @@ fn a_thousand_profiles_are_merged_in_the_memory_of_a_few() {
             .map(|at| format!("1 function_{at} 0 1 other_{at} 0 0 {}\n", at % 7 + host % 3 + 1))
             .collect()
     };
-    fs::create_dir_all(fleet.path("place")).unwrap();
     let sample = fleet.trained("sample.fdata", &text(0), BUILD);
-    let inside = Path::new(&fleet.place).join(BUILD);
-    fs::create_dir_all(&inside).unwrap();
-    let locked = Lock::read(&sample).unwrap().unwrap();
-    // As a push of each would lay them.
-    for host in 0..1_000 {
-        let text = text(host);
-        let sha256 = hone_binary::sha256_hex(text.as_bytes());
-        let name =
-            format!("{:013}_node-{host}_{}.fdata", 1_700_000_000_000_u64 + u64::from(host), &sha256[..16]);
-        let mut lock = locked.clone();
-        lock.profile.sha256 = sha256;
-        lock.profile.bytes = text.len() as u64;
-        fs::write(inside.join(&name), &text).unwrap();
-        fs::write(inside.join(format!("{name}.lock")), lock.to_text()).unwrap();
-    }
-    let system = System::new(fleet.path("log")).unwrap();
-    let merge = |last: u32, name: &str| {
-        let place = Path::new(&fleet.place);
-        if last < 1_000 {
-            let few = fleet.path("few").join(BUILD);
-            fs::create_dir_all(&few).unwrap();
-            for entry in fs::read_dir(&inside).unwrap().map(Result::unwrap) {
-                let file = entry.file_name().into_string().unwrap();
-                if file[..13].parse::<u64>().unwrap() < 1_700_000_000_000 + u64::from(last) {
-                    fs::copy(entry.path(), few.join(file)).unwrap();
-                }
-            }
-        }
-        let place = if last < 1_000 { fleet.path("few") } else { place.to_path_buf() };
-        let call = Call::new(name, Path::new(env!("CARGO_BIN_EXE_hone")), fleet.folder.path());
-        let call = call.args(["profile", "merge", "--json", "--build-id", BUILD, "-o", name, "--from"]);
-        let done = system.run(&call.arg(place)).unwrap();
-        let body: serde_json::Value = serde_json::from_str(&done.stdout_text().unwrap()).unwrap();
-        (sum(&body["body"]), done.usage.max_rss_bytes)
-    };
+    laid(&fleet, "few", &sample, FEW, |host| text(host).into_bytes());
+    laid(&fleet, "many", &sample, MANY, |host| text(host).into_bytes());
     let expected = |hosts: u32| -> u64 {
         (0..hosts).map(|host| (0..3_000).map(|at| u64::from(at % 7 + host % 3 + 1)).sum::<u64>()).sum()
     };
-    let (few, few_bytes) = merge(50, "few.fdata");
-    let (all, all_bytes) = merge(1_000, "all.fdata");
-    assert_eq!((few, all), (expected(50), expected(1_000)));
-    // Each profile's lock and name are kept, some kilobytes.
-    assert!(all_bytes < few_bytes + 1_000 * (16 << 10), "{few_bytes} bytes for 50, {all_bytes} for 1,000");
+    let ((few, few_bytes), (many, many_bytes)) = (merged_in(&fleet, "few"), merged_in(&fleet, "many"));
+    assert_eq!((few, many), (expected(FEW), expected(MANY)));
+    of_a_few(few_bytes, many_bytes);
+}
+
+/// A profile of Go with the stacks of one service, and what one host has counted in each. It was loaded where this host's linker has put it.
+fn of_go(host: u32) -> Vec<u8> {
+    const FUNCTIONS: usize = 400;
+    const STACKS: usize = 2_000;
+    let kind = |kind: &str, unit: &str| ValueType { kind: kind.to_owned(), unit: unit.to_owned() };
+    let start = 0x40_0000 + u64::from(host % 5) * 0x1000;
+    let mapping = Mapping {
+        start,
+        limit: start + 0x10_0000,
+        file: "/srv/service".to_owned(),
+        build_id: BUILD.to_owned(),
+        ..Mapping::default()
+    };
+    let function = |at: usize| Function {
+        name: format!("example.test/service/package{}.(*Server).handle{at}", at % 20),
+        file: format!("/src/service/package{}/server.go", at % 20),
+        start_line: at as i64 + 1,
+        ..Function::default()
+    };
+    let location = |at: usize| Location {
+        mapping: Some(0),
+        address: start + 16 * at as u64,
+        lines: vec![Line { function: at, line: at as i64 + 3, column: 0 }],
+        folded: false,
+    };
+    let sample = |at: usize| Sample {
+        stack: (0..12).map(|depth| (at * (depth + 1) + depth) % FUNCTIONS).collect(),
+        values: vec![1, i64::from(host % 3) + 1],
+        labels: Vec::new(),
+    };
+    let profile = Profile {
+        sample_types: vec![kind("samples", "count"), kind("cpu", "nanoseconds")],
+        samples: (0..STACKS).map(sample).collect(),
+        mappings: vec![mapping],
+        locations: (0..FUNCTIONS).map(location).collect(),
+        functions: (0..FUNCTIONS).map(function).collect(),
+        time_ns: 1_700_000_000_000_000_000 + i64::from(host),
+        duration_ns: 45_000_000_000,
+        period_type: kind("cpu", "nanoseconds"),
+        period: 10_000_000,
+        ..Profile::default()
+    };
+    profile.to_bytes()
+}
+
+#[test]
+fn a_thousand_profiles_of_go_are_merged_in_the_memory_of_a_few() {
+    let fleet = Fleet::in_a_folder();
+    let sample = fleet.path("sample.pprof");
+    fs::write(&sample, of_go(0)).unwrap();
+    let system = System::new(fleet.path("log")).unwrap();
+    let program = LockedProgram { build_id: Some(BUILD.to_owned()), ..LockedProgram::default() };
+    let training = LockedTraining::default();
+    Keeper::new(&system, fleet.folder.path()).lock(&sample, vec![program], vec![training]).unwrap();
+    laid(&fleet, "few", &sample, FEW, of_go);
+    laid(&fleet, "many", &sample, MANY, of_go);
+    let expected = |hosts: u32| (0..hosts).map(|host| 2_000 * u64::from(host % 3 + 1)).sum::<u64>();
+    let ((few, few_bytes), (many, many_bytes)) = (merged_in(&fleet, "few"), merged_in(&fleet, "many"));
+    assert_eq!((few, many), (expected(FEW), expected(MANY)));
+    of_a_few(few_bytes, many_bytes);
 }

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use hone_binary::kept::{Identity, Keeper, Kind, MergedProfile, Weights};
-use hone_binary::lock::LockedProgram;
+use hone_binary::lock::{LockFault, LockedProgram};
+use hone_store::StoreError;
 
 use super::Desk;
-use crate::fleet::{Choice, Depot, Fetched, Kept, Pusher, host_of, shares_of_hosts};
+use crate::fleet::{Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, host_of, shares_of_hosts};
 use crate::{Ending, Usage, show};
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
@@ -100,6 +101,10 @@ pub(super) struct From {
     /// Every host counts the same, however long it was watched and however busy it was.
     #[arg(long, requires = "from")]
     same_for_hosts: bool,
+    /// What the hosts count for whose names fit a pattern, in which * stands for any text, as in 'eu-*=3'; may be repeated. The first pattern that
+    /// fits a host counts, and one must. Counts are multiplied by it, or, with --same-for-hosts, the host's share is.
+    #[arg(long, value_name = "PATTERN=W", requires = "from", value_parser = HostWeight::parse)]
+    host_weight: Vec<HostWeight>,
     /// Leave out what is broken, and name it. Without this one broken profile ends the merge.
     #[arg(long, requires = "from")]
     skip_broken: bool,
@@ -195,12 +200,25 @@ pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, desk: &Desk) 
     let choice = Choice { build_id, last: which.last.map(|last| last as usize), kind: which.kind };
     let depot = Depot::open(&arguments.place)?;
     let (build_id, chosen) = depot.chosen(&choice)?;
-    fs::create_dir_all(&arguments.output)
-        .with_context(|| format!("the folder {} can't be made", arguments.output.display()))?;
+    fs::create_dir_all(&arguments.output).map_err(|error| {
+        anyhow!(
+            "the folder {} can't be made: {error}\n  next: name another one by --output",
+            arguments.output.display()
+        )
+    })?;
     let broken = which.skip_broken.then_some(keeper);
     let pulled = take_all(&depot, build_id, &chosen, &arguments.output, broken, desk)?;
     desk.show_found("profile-pull", &pulled, show::fleet::pulled)?;
     Ok(Ending::Done)
+}
+
+/// Whether something is wrong with one profile alone: a store that does not answer, or a full disk, would be in the way of all of them.
+fn is_of_one(error: &anyhow::Error) -> bool {
+    !error.chain().any(|cause| {
+        cause.is::<NotWritten>()
+            || matches!(cause.downcast_ref(), Some(LockFault::Unreadable { .. }))
+            || cause.downcast_ref().is_some_and(|refused| !matches!(refused, StoreError::TooLarge { .. }))
+    })
 }
 
 /// Takes profiles one by one. With a keeper those that are broken are left out.
@@ -222,13 +240,12 @@ fn take_all(
         });
         match sound {
             Ok(taken) => profiles.push(taken),
-            Err(error) if skip_broken.is_some() && !hone_tool::interrupt::requested() => {
-                left_out.push((kept.name(), format!("{error:#}")));
-            }
-            Err(error) => {
-                let next = "take it away there, or say --skip-broken";
-                return Err(error.context(format!("{} can't be used\n  next: {next}", kept.name())));
-            }
+            Err(error) if hone_tool::interrupt::requested() || !is_of_one(&error) => return Err(error),
+            Err(error) if skip_broken.is_some() => left_out.push((kept.name(), format!("{error:#}"))),
+            Err(error) => bail!(
+                "{} can't be used: {error:#}\n  next: take it away there, or say --skip-broken",
+                kept.name()
+            ),
         }
     }
     if profiles.is_empty() {
@@ -250,20 +267,38 @@ pub(super) fn merge(
     scratch: &Path,
     desk: &Desk,
 ) -> Result<MergedProfile> {
+    // Before all is read for nothing.
+    let home = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !home.is_dir() {
+        bail!(
+            "{} can't be written: there is no folder {}\n  next: make it, or name another file",
+            output.display(),
+            home.display()
+        );
+    }
     let said = OptionalBuild { build_id: arguments.build_id.clone(), program: arguments.program.clone() };
     let build_id = said.said()?.unwrap_or_default();
     let choice = Choice { build_id, last: arguments.last.map(|last| last as usize), kind: arguments.kind };
     let depot = Depot::open(place)?;
     let (build_id, chosen) = depot.chosen(&choice)?;
+    // Before anything is taken.
+    let of_host = HostWeight::of_all(&arguments.host_weight, chosen.iter().map(|one| one.host.as_str()))?;
     let folder = scratch.join("taken");
     fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
     let broken = arguments.skip_broken.then_some(keeper);
-    let pulled = take_all(&depot, build_id, &chosen, &folder, broken, desk)?;
+    let taken = take_all(&depot, build_id, &chosen, &folder, broken, desk);
+    let pulled = taken.map_err(|error| match error.is::<NotWritten>() {
+        true => {
+            error.context("the profiles go into a temporary folder first, and TMPDIR may name another one")
+        }
+        false => error,
+    })?;
     desk.progress.doing(&format!("merge {}", pulled.profiles.len()));
     let files: Vec<PathBuf> = pulled.profiles.iter().map(|one| one.file.clone()).collect();
-    let weights = match arguments.same_for_hosts {
-        true => Weights::Shares(shares_of_hosts(&pulled.profiles)),
-        false => Weights::Same,
+    let weights = match (arguments.same_for_hosts, arguments.host_weight.is_empty()) {
+        (true, _) => Weights::Shares(shares_of_hosts(&pulled.profiles, &of_host)),
+        (false, true) => Weights::Same,
+        (false, false) => Weights::Each(pulled.profiles.iter().map(|one| of_host[&one.host]).collect()),
     };
     let mut merged = keeper.merge(&files, &weights, output, false)?;
     // The files are gone soon; their names in the place are not.
@@ -272,5 +307,6 @@ pub(super) fn merge(
     }
     let left_out = pulled.left_out.iter().map(|(name, reason)| format!("left out: {name}: {reason}"));
     merged.notes.extend(left_out);
+    merged.notes.extend(HostWeight::idle(&arguments.host_weight, &pulled.profiles));
     Ok(merged)
 }

@@ -26,8 +26,8 @@ use crate::{Ending, Usage, show};
 ///   hone ledger show --kind compare --verdict better
 ///   hone ledger verify --records
 ///   hone ledger export --csv > ledger.csv
-///   hone ledger push --to s3://bucket/ledgers
-///   hone ledger pull s3://bucket/ledgers --output all.jsonl
+///   hone ledger push --to s3://bucket/ledgers --records
+///   hone ledger pull s3://bucket/ledgers --output all.jsonl --records
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -302,11 +302,11 @@ fn verified(path: &Path, checked: Checked, wanted: &[String], records: Option<He
 /// Looks for each record in its run's folder.
 fn held(ledger: &Path, lines: &[Line]) -> HeldRecords {
     let mut held = HeldRecords::default();
-    let runs = Runs::of(ledger, lines.iter().map(|line| &line.entry), &Caller);
+    let runs = Runs::of(ledger, lines.iter(), &Caller);
     let mut known: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     for line in lines {
         for record in &line.entry.records {
-            let Some(path) = runs.place_of(&line.entry, record) else {
+            let Some(path) = runs.place_of(&line.entry, record, &Caller) else {
                 held.gone += 1;
                 continue;
             };

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::Desk;
 use super::ledger::found_at;
+use crate::archive::{self, PulledRecords, PushedRecords};
 use crate::fleet::host_of;
 use crate::{Ending, show};
 
@@ -22,6 +23,9 @@ const ENDING: &str = ".jsonl";
 ///
 /// A ledger only grows, there as here: one that lacks a line which is there already is refused, and so is one that is not as it was
 /// written. Who gets in is said by the environment, as for `hone load --store`.
+///
+/// With --records the files that its entries rest on go there, too, each by its SHA-256, and what their runs have concluded. What is there
+/// already is not pushed again. One that is gone here is told; one that has changed is named and left out, with exit code 1.
 #[derive(Debug, Args)]
 pub(super) struct PushArguments {
     /// The ledger, or a folder that has one; runs/ledger.jsonl unless named.
@@ -32,12 +36,19 @@ pub(super) struct PushArguments {
     /// The host that it is of; this machine's name unless told otherwise.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// Push the record files that the entries rest on, too.
+    #[arg(long)]
+    records: bool,
 }
 
 /// Make one ledger of those of all hosts.
 ///
 /// Lines that are there already stay as they are; the others come behind them, each once. A copy that is not as it was written ends it,
 /// by its host, and nothing of it gets in.
+///
+/// With --records the files that the entries rest on are taken into `records` beside FILE, a folder for each run, where `hone ledger verify
+/// --records`, `hone report` and `hone serve` find them. Each is held against its hash; a broken one is named and left out, with exit code 1.
+/// What lies there already is not taken again, and no other file is replaced.
 #[derive(Debug, Args)]
 pub(super) struct PullArguments {
     /// The place.
@@ -45,6 +56,9 @@ pub(super) struct PullArguments {
     /// The one ledger; it is made, or grows.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Take the record files that the entries rest on, too.
+    #[arg(long)]
+    records: bool,
 }
 
 /// What came of a push.
@@ -55,6 +69,8 @@ pub(crate) struct PushedLedger {
     pub(crate) entries: usize,
     /// Of them, those that were not there.
     pub(crate) new_entries: usize,
+    /// The record files; `None` where nobody asked.
+    pub(crate) records: Option<PushedRecords>,
 }
 
 /// What came of a pull.
@@ -64,6 +80,8 @@ pub(crate) struct PulledLedgers {
     /// Each host with its entries, and those of them that were new here.
     pub(crate) hosts: Vec<(String, usize, usize)>,
     pub(crate) entries: usize,
+    /// The record files; `None` where nobody asked.
+    pub(crate) records: Option<PulledRecords>,
 }
 
 /// What bytes hold, as a ledger of their own.
@@ -77,6 +95,10 @@ fn read(bytes: &[u8], name: &str) -> Result<Checked> {
         );
     }
     Ok(checked)
+}
+
+fn ending(is_whole: bool) -> Ending {
+    if is_whole { Ending::Done } else { Ending::CouldNot }
 }
 
 pub(super) fn push(arguments: &PushArguments, desk: &Desk) -> Result<Ending> {
@@ -104,14 +126,17 @@ pub(super) fn push(arguments: &PushArguments, desk: &Desk) -> Result<Ending> {
             path.display()
         );
     }
+    let pushed_records = || archive::push(&store, &path, &own.lines, &desk.progress);
+    // Before the entries that rest on them.
+    let records = arguments.records.then(pushed_records).transpose()?;
     let new_entries = own.lines.len() - there.lines.len();
     if new_entries > 0 {
         store.put(&name, bytes)?;
     }
-    let pushed =
-        PushedLedger { path: path.display().to_string(), host, entries: own.lines.len(), new_entries };
+    let (path, entries) = (path.display().to_string(), own.lines.len());
+    let pushed = PushedLedger { path, host, entries, new_entries, records };
     desk.show_found("ledger-push", &pushed, |pushed| show::ledger::pushed(pushed, &arguments.to))?;
-    Ok(Ending::Done)
+    Ok(ending(pushed.records.is_none_or(|records| records.left_out.is_empty())))
 }
 
 pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
@@ -134,15 +159,18 @@ pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
         let told = format!("{name} in {}", store.address());
         let bytes = store.get(name)?.with_context(|| format!("{told} is gone"))?;
         // All are looked at before anything is written.
-        let entries = read(&bytes, &told)?.lines.len();
-        copies.push((name.trim_end_matches(ENDING).to_owned(), bytes, entries, told));
+        let lines = read(&bytes, &told)?.lines;
+        copies.push((name.trim_end_matches(ENDING).to_owned(), bytes, lines, told));
     }
-    let mut hosts = Vec::new();
-    for (host, bytes, entries, told) in copies {
-        hosts.push((host, entries, ledger.take_in(&bytes, &told)?));
+    let (mut hosts, mut lines_of_hosts) = (Vec::new(), Vec::new());
+    for (host, bytes, lines, told) in copies {
+        hosts.push((host, lines.len(), ledger.take_in(&bytes, &told)?));
+        lines_of_hosts.push(lines);
     }
+    let pulled_records = || archive::pull(&store, &arguments.output, &lines_of_hosts, &desk.progress);
+    let records = arguments.records.then(pulled_records).transpose()?;
     let entries = ledger.read()?.lines.len();
-    let pulled = PulledLedgers { path: arguments.output.display().to_string(), hosts, entries };
+    let pulled = PulledLedgers { path: arguments.output.display().to_string(), hosts, entries, records };
     desk.show_found("ledger-pull", &pulled, show::ledger::pulled)?;
-    Ok(Ending::Done)
+    Ok(ending(pulled.records.is_none_or(|records| records.left_out.is_empty())))
 }

@@ -6,7 +6,7 @@ use hone_record::{Foretold, LedgerEntry};
 
 use super::profile::plain;
 use super::table::table;
-use super::{count, number, wrapped};
+use super::{bytes, count, number, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};
 use crate::cmd::ledgers::{PulledLedgers, PushedLedger};
 
@@ -238,13 +238,37 @@ pub(crate) fn in_a_cell(text: &str) -> String {
 /// A ledger that was pushed.
 pub(crate) fn pushed(found: &PushedLedger, place: &str) -> String {
     let place = plain(place);
-    format!(
+    let mut out = format!(
         "{}: {} entries, {} of them new in {place}, as {}\n",
         plain(&found.path),
         found.entries,
         found.new_entries,
         found.host
-    )
+    );
+    if let Some(records) = &found.records {
+        let _ = writeln!(
+            out,
+            "Records: {} pushed ({}), {} were there already, {} neither here nor there",
+            count(records.pushed as u64),
+            bytes(records.pushed_bytes),
+            count(records.were_there as u64),
+            count(records.gone as u64)
+        );
+        out.push_str(&left_out(&records.left_out));
+    }
+    out
+}
+
+/// So many files one by one; `--json` has all.
+const MOST_LEFT_OUT: usize = 20;
+
+fn left_out(files: &[(String, String)]) -> String {
+    let one = |(file, why): &(String, String)| {
+        format!("left out: {}\n", wrapped(&plain(&format!("{file}: {why}"))))
+    };
+    let more = files.len().saturating_sub(MOST_LEFT_OUT);
+    let more = (more > 0).then(|| format!("  and {} more\n", count(more as u64)));
+    files.iter().take(MOST_LEFT_OUT).map(one).chain(more).collect()
 }
 
 /// Ledgers that became one.
@@ -255,7 +279,19 @@ pub(crate) fn pulled(found: &PulledLedgers) -> String {
         .iter()
         .map(|(host, entries, new)| vec![plain(host), entries.to_string(), new.to_string()]);
     let table = table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());
-    format!("{table}{}: {} entries\n", plain(&found.path), found.entries)
+    let mut out = format!("{table}{}: {} entries\n", plain(&found.path), found.entries);
+    if let Some(records) = &found.records {
+        let _ = writeln!(
+            out,
+            "Records: {} taken into {}, {} were there already, {} no host has pushed",
+            count(records.taken as u64),
+            plain(&records.folder.display().to_string()),
+            count(records.were_there as u64),
+            count(records.gone as u64)
+        );
+        out.push_str(&left_out(&records.left_out));
+    }
+    out
 }
 
 #[cfg(test)]

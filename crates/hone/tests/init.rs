@@ -84,7 +84,7 @@ fn what_speaks_kafka_can_be_tuned_from_its_first_file_on() {
         ran.stdout
     );
     let plan = hone_in(tree.path(), &["tune", "tune.toml", "--dry-run"]).expect_code(0).stdout;
-    for told in ["all of it", "builds: ", "first look", "1 candidate that are builds", "The budget of 1 h"] {
+    for told in ["all of it", "builds: ", "first look", "2 candidates by these builds", "The budget of 1 h"] {
         assert!(plan.contains(told), "{told}\n{plan}");
     }
     // A file that is there stays, whichever it is.

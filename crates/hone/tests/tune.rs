@@ -319,6 +319,44 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
     assert!(!folder.path().join("runs").exists());
 }
 
+/// Hone's own load, which makes its batches itself: what is left to try is the broker's.
+const WIRE: &str = r#"
+name = "wire"
+[tune]
+mode = "duet"
+pairs = 6
+control_pairs = 0
+keep_disturbed = true
+lateness_limit_ms = 5000
+guards = []
+MORE
+[workload.wire]
+requests_per_s = 300
+record_bytes = 300
+connections = 2
+partitions = 2
+warmup_requests = 50
+duration_s = 0.4
+"#;
+
+#[test]
+fn what_is_promised_changes_only_where_the_file_says_so() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let steps = |more: &str| {
+        fs::write(folder.path().join("hone.toml"), WIRE.replace("MORE", more)).unwrap();
+        tune(folder.path(), &["hone.toml", "--json"]).expect_code(0).json()["body"]["steps"].clone()
+    };
+    assert_eq!(steps(""), serde_json::json!([]));
+    assert_eq!(steps("durability = true\nforbid = [\"topic.flush*\"]"), serde_json::json!([]));
+    let found = steps("durability = true");
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found:#}");
+    let step = &found[0];
+    assert!(step["step"]["change"].as_str().unwrap().starts_with("topic.write.caching=true"), "{step:#}");
+    assert!(step["hope"]["why"].as_str().unwrap().contains("durability = true"), "{step:#}");
+    assert!(step["step"]["promise"].as_str().unwrap().contains("durability classes"), "{step:#}");
+}
+
 /// Windows of 0.4 s, both sides at once: 5 pairs of the look, and 6 for each of three candidates.
 #[test]
 fn a_dry_run_says_how_long_all_of_it_takes() {

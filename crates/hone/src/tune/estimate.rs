@@ -89,76 +89,69 @@ impl Asked {
     /// # Errors
     /// When a candidate can't be made.
     pub(crate) fn estimate(&self, security: &Security, builds: Option<&Takes>) -> Result<Estimate> {
-        let stand_in = self.with_stand_in()?;
-        let base = stand_in.base(security)?;
-        let first = base.with([])?;
-        let mode_of = |candidate: &Candidate| Ok(self.mode_of([&first, &base.with([candidate])?]));
-        let modes: Vec<Mode> = self.candidates.iter().map(mode_of).collect::<Result<_>>()?;
-        let plain = self.mode_of([&first, &first]);
-        let of_mode = |mode| self.comparison(mode, self.pairs + self.control_pairs);
-        let known: Vec<Known> = self
-            .candidates
-            .iter()
-            .zip(&modes)
-            .map(|(candidate, mode)| Known { candidate: candidate.name.clone(), takes: of_mode(*mode) })
-            .collect();
-        let tried_builds = builds.filter(|_| self.allowed.contains(&Altitude::Binary));
-        let built = tried_builds.map_or(0, |builds| builds.tried.len());
+        let (plain, modes) = self.modes(security)?;
+        let takes = |mode| self.trial(mode);
+        let of = self.candidates.iter().zip(&modes);
+        let known: Vec<Known> =
+            of.map(|(one, mode)| Known { candidate: one.name.clone(), takes: takes(*mode) }).collect();
+        let built = builds
+            .filter(|_| self.allowed.contains(&Altitude::Binary))
+            .map_or(0, |builds| builds.tried.len());
         let rules = self.rules_at_most()?;
-        let found: u32 = rules.iter().map(|rule| rule.count).sum();
+        let look = Part {
+            what: format!("first look: {PILOT_PAIRS} pairs of the service as it is"),
+            takes: self.windows(plain, PILOT_PAIRS),
+        };
+        let comparison = takes(modes.first().copied().unwrap_or(plain));
+        let of_builds = builds.map(of_builds);
+        let before_s = of_builds.iter().chain([&look]).map(|part| part.takes.least_s).sum::<f64>();
         // What is set outside of the target can't be in two states at once, and is part of all that follows.
         let last = modes.iter().find(|mode| **mode == Mode::Solo).copied().unwrap_or(plain);
-        let kept = self.kept_at_most(built, rules.len());
-
-        let look = without_again(self.comparison(plain, PILOT_PAIRS), self.keep_disturbed);
-        let mut parts = Vec::new();
-        parts.extend(builds.map(of_builds));
-        parts.push(Part {
-            what: format!("first look: {PILOT_PAIRS} pairs of the service as it is"),
-            takes: look,
-        });
-        for (is_found, what) in [(false, "of the file"), (true, "that Hone knows already")] {
-            let of = self.candidates.iter().zip(&known).filter(|(one, _)| one.is_found == is_found);
-            let spans: Vec<Span> = of.map(|(_, known)| known.takes).collect();
-            if !spans.is_empty() {
-                let what = format!("{}: a comparison each", counted(spans.len(), what));
-                parts.push(Part { what, takes: Span::sum(spans.into_iter()) });
-            }
-        }
-        if built > 0 {
-            let what = format!("{}: a comparison each", counted(built, "that are builds"));
-            parts.push(Part { what, takes: of_mode(plain).times(built as f64) });
-        }
-        if found > 0 {
-            let words: Vec<String> = rules.iter().map(AtMost::words).collect();
-            let what = format!("what the first look calls for: none, to all of {}", words.join(", "));
-            parts.push(Part { what, takes: of_mode(plain).times(f64::from(found)).or_nothing() });
-        }
-        if kept > 1 {
-            let what = format!(
-                "in the end: none where fewer than 2 are kept, to all {kept} against all but each and against the first state"
-            );
-            parts.push(Part { what, takes: of_mode(last).times(kept as f64 + 1.0).or_nothing() });
-        }
+        let parts: Vec<Part> = of_builds
+            .into_iter()
+            .chain([look])
+            .chain(self.of_known(&known, false, "of the file"))
+            .chain(self.of_known(&known, true, "that Hone knows already"))
+            .chain(of_those_built(built, takes(plain)))
+            .chain(of_rules(&rules, takes(plain)))
+            .chain(of_the_end(self.kept_at_most(built, rules.len()), takes(last)))
+            .collect();
         let total = Span::sum(parts.iter().map(|part| part.takes));
-        let comparison = of_mode(modes.first().copied().unwrap_or(plain));
-        let of_builds_s = builds.map_or(0.0, |builds| of_builds(builds).takes.least_s);
-        let first_change_s = of_builds_s + look.least_s + comparison.least_s;
-        Ok(Estimate { parts, total, known, comparison, first_change_s })
+        Ok(Estimate { parts, total, known, comparison, first_change_s: before_s + comparison.least_s })
     }
 
-    /// Least: the windows alone. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts; and
-    /// all of it twice where neighbours disturb the first time.
-    fn comparison(&self, mode: Mode, pairs: u32) -> Span {
+    /// How the first state is measured, and each candidate beside it.
+    fn modes(&self, security: &Security) -> Result<(Mode, Vec<Mode>)> {
+        let base = self.with_stand_in()?.base(security)?;
+        let first = base.with([])?;
+        let mode_of = |candidate: &Candidate| Ok(self.mode_of([&first, &base.with([candidate])?]));
+        let modes = self.candidates.iter().map(mode_of).collect::<Result<_>>()?;
+        Ok((self.mode_of([&first, &first]), modes))
+    }
+
+    /// A comparison; at most all of it twice, where neighbours disturb the first time.
+    fn trial(&self, mode: Mode) -> Span {
+        let once = self.windows(mode, self.pairs + self.control_pairs);
+        let times = if self.keep_disturbed { 1.0 } else { 2.0 };
+        Span { most_s: once.most_s.map(|most_s| most_s * times), ..once }
+    }
+
+    /// Least: the windows alone. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts.
+    fn windows(&self, mode: Mode, pairs: u32) -> Span {
         let load = &self.workload;
         let start_s = if is_address(&self.place) { PREPARED_MOST_S } else { START_MOST_S };
         let warm_up_s = load.warmup_requests as f64 / load.requests_per_s.max(1.0);
         let windows_s = turns(mode) * load.duration_s;
-        let again = if self.keep_disturbed { 1.0 } else { 2.0 };
-        Span {
-            least_s: f64::from(pairs) * windows_s,
-            most_s: Some(f64::from(pairs) * (windows_s + 2.0 * (warm_up_s + start_s)) * again),
-        }
+        let of_all = |pair_s: f64| f64::from(pairs) * pair_s;
+        Span { least_s: of_all(windows_s), most_s: Some(of_all(windows_s + 2.0 * (warm_up_s + start_s))) }
+    }
+
+    /// The candidates that are known, of the file or of Hone.
+    fn of_known(&self, known: &[Known], is_found: bool, what: &str) -> Option<Part> {
+        let of = self.candidates.iter().zip(known).filter(|(one, _)| one.is_found == is_found);
+        let spans: Vec<Span> = of.map(|(_, known)| known.takes).collect();
+        let what = format!("{}: a comparison each", counted(spans.len(), what));
+        (!spans.is_empty()).then(|| Part { what, takes: Span::sum(spans.into_iter()) })
     }
 
     /// What Hone's rules may come to.
@@ -186,18 +179,31 @@ impl Asked {
     }
 }
 
-/// A pilot is not measured a second time.
-fn without_again(span: Span, keep_disturbed: bool) -> Span {
-    let again = if keep_disturbed { 1.0 } else { 2.0 };
-    Span { most_s: span.most_s.map(|most| most / again), ..span }
-}
-
 fn of_builds(builds: &Takes) -> Part {
     let what = format!(
         "builds: loads that train and check; {} programs that a compiler makes come on top, as long as it takes",
         builds.programs()
     );
     Part { what, takes: Span { least_s: builds.rest_s(0, 0.0), most_s: None } }
+}
+
+fn of_those_built(built: usize, one: Span) -> Option<Part> {
+    let what = format!("{}: a comparison each", counted(built, "by these builds"));
+    (built > 0).then(|| Part { what, takes: one.times(built as f64) })
+}
+
+fn of_rules(rules: &[AtMost], one: Span) -> Option<Part> {
+    let words: Vec<String> = rules.iter().map(AtMost::words).collect();
+    let what = format!("what the first look calls for: none, to all of {}", words.join(", "));
+    let count: u32 = rules.iter().map(|rule| rule.count).sum();
+    (count > 0).then(|| Part { what, takes: one.times(f64::from(count)).or_nothing() })
+}
+
+fn of_the_end(kept: usize, one: Span) -> Option<Part> {
+    let what = format!(
+        "in the end: none where fewer than 2 are kept, to all {kept} against all but each and against the first state"
+    );
+    (kept > 1).then(|| Part { what, takes: one.times(kept as f64 + 1.0).or_nothing() })
 }
 
 fn counted(count: usize, what: &str) -> String {

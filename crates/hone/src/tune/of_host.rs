@@ -40,7 +40,8 @@ pub(crate) fn found(root: &Path, place: &str, folder: &Path, objective: Metric) 
     let data = disks::of_folder(&files, root, there);
     let facts = relevance::look(&files, root, Some(there));
     let given = Given { root, data: &data, facts: &facts, can_start: true, all: false };
-    let sorted = candidate::sorted("tune", &on_the_way(objective), &given);
+    // What stands in the way names a profile that can be applied elsewhere.
+    let sorted = candidate::sorted(order(objective)[0], &on_the_way(objective), &given);
     if !sorted.obstacles.is_empty() {
         return Err(sorted.obstacles.join("; "));
     }
@@ -56,10 +57,13 @@ pub(crate) fn found(root: &Path, place: &str, folder: &Path, objective: Metric) 
     }
 }
 
+fn order(objective: Metric) -> [&'static str; 4] {
+    if objective.is_latency() { FOR_LATENCY } else { FOR_THE_REST }
+}
+
 /// The wishes of all profiles about disks and about unwritten data, one for each knob.
 fn on_the_way(objective: Metric) -> Profile {
-    let order = if objective.is_latency() { FOR_LATENCY } else { FOR_THE_REST };
-    let texts = order.iter().filter_map(|name| OWN.iter().find(|(own, _)| own == name));
+    let texts = order(objective).into_iter().filter_map(|name| OWN.iter().find(|(own, _)| *own == name));
     let wishes =
         texts.filter_map(|(name, text)| profile::parse(name, text).ok()).flat_map(|found| found.knobs);
     let mut knobs: Vec<Wish> = Vec::new();

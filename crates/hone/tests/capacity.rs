@@ -21,7 +21,7 @@ const CLIMB: [&str; 16] = [
     "--from",
     "100",
     "--growth",
-    "1.2",
+    "1.5",
     "--partitions",
     "1",
     "--connections",
@@ -63,9 +63,9 @@ fn a_target_that_is_too_good_for_the_climb_is_not_left_out_in_silence() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (broker(1), broker(2));
-    let arms = ["compare", &a, &b, "--control-pairs", "0", "--to", "130", "--json", "--quiet"];
+    let arms = ["compare", &a, &b, "--control-pairs", "0", "--to", "160", "--json", "--quiet"];
     let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(1);
-    assert!(ran.stderr.contains("at every rate up to 130 requests/s"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("at every rate up to 160 requests/s"), "{}", ran.stderr);
     for (wrong, message) in [
         (&["--primary", "capacity"][..], "say which one, as in slo p99=10ms"),
         (&["--slo", "p99=10ms"], "belong to the capacity"),
@@ -90,7 +90,7 @@ name = "high"
 target = "{target}"
 objective = "capacity"
 slo = "p50=20ms"
-climb_growth = 1.2
+climb_growth = 1.5
 pairs = 5
 control_pairs = 0
 keep_disturbed = true

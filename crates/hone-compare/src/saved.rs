@@ -168,7 +168,9 @@ fn estimate(
     }
     let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(&logs_a), mean_and_sd(&logs_b));
     let difference = mean_b - mean_a;
-    let others = Metric::ALL.len() as f64 - 1.0;
+    // A capacity is of windows that climb, which tell nothing else.
+    let is_other = |metric: &Metric| ![rule.primary, Metric::Capacity].contains(metric);
+    let others = Metric::ALL.into_iter().filter(is_other).count() as f64;
     let alpha = if metric == rule.primary { rule.alpha } else { rule.alpha / others };
     let half = |alpha: f64| welch_half_width((sd_a, logs_a.len()), (sd_b, logs_b.len()), alpha);
     let enough = logs_a.len().min(logs_b.len()) >= FEWEST_WINDOWS;

@@ -23,14 +23,13 @@ use crate::ledger::{RECORDS, Runs, hash_of, inside, pulled_name};
 use crate::moment::now_unix_ms;
 use crate::progress::Progress;
 use crate::reader::{self, Caller};
+use crate::story::DIAGNOSIS;
 
 /// The folder of the place with the files.
 const FILES: &str = "records";
 /// The one with the lists.
 const LISTS: &str = "runs";
 const ENDING: &str = ".json";
-/// What a run has concluded before anything was tried.
-const DIAGNOSIS: &str = "diagnosis.json";
 /// Files in a list: a run has some hundred.
 const MOST_LISTED: usize = 100_000;
 /// Of a path in a run's folder.

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 mod sessions;
-use sessions::{Noise, heavy, normal};
+use sessions::{Noise, heavy, normal, tell};
 
 /// Pairs of `builds` builds an arm: each build has its luck, each pair its noise.
 fn measured(
@@ -50,6 +50,9 @@ fn the_interval_over_builds_holds_the_truth_as_often_as_it_says() {
                         misses(&pairs, 0.95, seed)
                     })
                     .count();
+                tell(&format!(
+                    "{builds} builds, {between} between them, {name} noise: {missed} of {sessions} miss"
+                ));
                 // 5 % promised; 7.5 % is 3.6 standard errors above it.
                 assert!(
                     missed < 75,
@@ -71,6 +74,7 @@ fn an_interval_that_ignores_builds_breaks_its_promise() {
             misses(&Pairs { blocks: Vec::new(), ..pairs }, 0.95, seed)
         })
         .count();
+    tell(&format!("three builds taken for one: {missed} of {sessions} miss"));
     assert!(missed > 300, "only {missed} of {sessions}: the level of builds would not be needed");
 }
 

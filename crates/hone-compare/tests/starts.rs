@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 mod sessions;
-use sessions::{normal, outcomes};
+use sessions::{normal, outcomes, tell};
 
 const SESSIONS: u64 = 600;
 /// Of one process of a build against another.
@@ -87,6 +87,7 @@ fn spoken(effect: f64, rounds: u32, block_rounds: u32, blind: bool) -> [u32; 2] 
 fn an_equal_variant_stays_silent_however_long_its_processes_live() {
     for (rounds, block_rounds) in [(12, 4), (30, 2), (30, 3), (30, 10), (31, 1)] {
         let [better, worse] = spoken(1.0, rounds, block_rounds, false);
+        tell(&format!("A/A, {rounds} rounds, {block_rounds} a start: {} of {SESSIONS} speak up", better + worse));
         assert!(
             better + worse <= 30,
             "{rounds} rounds by {block_rounds}: {better} better, {worse} worse of {SESSIONS}"
@@ -98,6 +99,7 @@ fn an_equal_variant_stays_silent_however_long_its_processes_live() {
 #[test]
 fn pairs_of_one_start_taken_for_independent_ones_speak_up() {
     let [better, worse] = spoken(1.0, 30, 10, true);
+    tell(&format!("starts not seen, 30 rounds, 10 a start: {} of {SESSIONS} speak up", better + worse));
     assert!(
         better + worse > 60,
         "only {better} and {worse} of {SESSIONS}: the level of starts would not be needed"
@@ -108,6 +110,7 @@ fn pairs_of_one_start_taken_for_independent_ones_speak_up() {
 fn an_effect_is_found_on_its_side() {
     for (effect, side) in [(0.90, 0), (1.11, 1)] {
         let found = spoken(effect, 30, 3, false);
+        tell(&format!("effect {effect}: {found:?} of {SESSIONS} better, worse"));
         assert!(found[side] >= 540 && found[1 - side] == 0, "{effect}: {found:?} of {SESSIONS}");
     }
 }
@@ -149,11 +152,14 @@ fn spoken_of_builds(effect: f64, builds: u32) -> [u32; 2] {
 #[test]
 fn luck_of_layout_passes_for_an_effect_in_one_build_and_not_in_several() {
     let [better, worse] = spoken_of_builds(1.0, 1);
+    tell(&format!("luck of layout, one build: {} of {SESSIONS} speak up", better + worse));
     assert!(better + worse > 300, "one build: only {better} and {worse} of {SESSIONS} speak up");
     for builds in [3, 5, 10] {
         let [better, worse] = spoken_of_builds(1.0, builds);
+        tell(&format!("luck of layout, {builds} builds: {} of {SESSIONS} speak up", better + worse));
         assert!(better + worse <= 30, "{builds} builds: {better} better, {worse} worse of {SESSIONS}");
     }
     let [better, worse] = spoken_of_builds(0.85, 5);
+    tell(&format!("luck of layout, 5 builds, 15 % faster: {better} of {SESSIONS} better, {worse} worse"));
     assert!(better >= 450 && worse == 0, "{better} better, {worse} worse of {SESSIONS}");
 }

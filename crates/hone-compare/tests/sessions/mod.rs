@@ -9,6 +9,17 @@ use hone_record::{Metric, Mode, PairKind, PairOutcome};
 use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
 
+/// What a simulation found, for the figures of docs/method.md.
+#[expect(clippy::print_stdout, reason = "shown with --nocapture only")]
+pub fn tell(found: &str) {
+    println!("{found}");
+}
+
+/// How many sessions a figure of docs/method.md is told from: enough for a test, or with HONE_LONG=1 for the page.
+pub fn sessions_of_a_figure() -> usize {
+    if std::env::var_os("HONE_LONG").is_some() { 20_000 } else { 1_000 }
+}
+
 pub fn uniform(random: &mut ChaCha8Rng) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -554,7 +554,9 @@ fn in_its_window(side: &Side) -> ArmFailed {
 fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(error) => match side_that_failed(&error).filter(|_| !interrupt::requested()) {
+        // Whoever ends a window makes an arm fail in it, which is not the arm's doing.
+        Err(_) if interrupt::requested() => bail!("interrupted"),
+        Err(error) => match side_that_failed(&error) {
             Some(side) => Ok(Err(Failure { side, reason: in_one_line(&error) })),
             None => Err(error),
         },

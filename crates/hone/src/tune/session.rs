@@ -34,6 +34,9 @@ use crate::topics::{Topics, looked_after};
 pub(super) const PILOT_PAIRS: u32 = 5;
 /// What would have come next is told up to so many.
 const PASSED_OVER: usize = 3;
+/// What it means that the pilot gave up. What interrupted it says something else.
+const NOT_STOOD: &str = "the service as it is does not stand the load, so nothing can be held against it; lower requests_per_s of the \
+                         workload (hone load --find-capacity tells what it stands)";
 /// What was rejected is tried again, in the state of another change, when it is hoped to save so many times more.
 const AGAIN: f64 = 2.0;
 /// The longest trial so far may be exceeded by so much.
@@ -225,8 +228,10 @@ impl Session<'_> {
         };
         self.progress.line("Look: the service as it is");
         fixed_before(self.folder, "pilot/design.json", &contest.design)?;
-        let pairs = measure_pairs(&contest, self.progress, |_, _, _| true)
-            .context("the service as it is does not stand the load, so nothing can be held against it")?;
+        let pairs = measure_pairs(&contest, self.progress, |_, _, _| true).map_err(|error| {
+            let gave_up = error.downcast_ref::<GaveUp>().is_some();
+            if gave_up { error.context(NOT_STOOD) } else { error }
+        })?;
         let names = pairs.iter().filter(|pair| pair.dropped.is_none());
         let found: Vec<Window> = names
             .flat_map(|pair| [&pair.window_a, &pair.window_b])

@@ -37,6 +37,11 @@ llvm() {
   die "there is no clang; script/bootstrap --test installs one"
 }
 
+# What listens on a port already would be trained, and ended, in place of what was built.
+is_free() {
+  if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then die "something listens on 127.0.0.1:$1 already; end it, and start this again"; fi
+}
+
 # What Hone made: NAME=PATH for each variant of a run.
 made_by_hone() { python3 -c 'import json, sys
 for artifact in json.load(open(sys.argv[1]))["body"]["artifacts"]:
@@ -60,9 +65,11 @@ trap '[ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true' EXIT
 # Starts a Redis, trains it, and lets it write its profile. Every counting build has a port of its own, in case one lives on.
 trained() {
   local program=$1 port=$2 load
-  "$program" --port "$port" --save "" --appendonly no --dir "$folder" >"$folder/server.log" 2>&1 &
+  is_free "$port"
+  "$program" --bind 127.0.0.1 --port "$port" --save "" --appendonly no --dir "$folder" >"$folder/server.log" 2>&1 &
   server=$!
   for _ in $(seq 100); do redis-cli -p "$port" ping >/dev/null 2>&1 && break; sleep 0.1; done
+  kill -0 "$server" 2>/dev/null || die "$program did not start; see $folder/server.log"
   load=$(value examples/redis/hone.toml workload commands command)
   load=${load//\{port\}/$port}
   load=${load//\{operations\}/$(value examples/redis/hone.toml workload commands operations)}
@@ -117,7 +124,7 @@ redis() {
   for name in pgo bolt pgo+bolt; do
     [[ " ${theirs[*]}" == *" hone-$name="* ]] && pairs+=(--pair "hand-$name:hone-$name")
   done
-  python3 bench/by-hand/judge.py --rounds "$rounds" --start '--port {port} --dir {data} --save "" --appendonly no' \
+  python3 bench/by-hand/judge.py --rounds "$rounds" --start '--bind 127.0.0.1 --port {port} --dir {data} --save "" --appendonly no' \
     --load 'redis-benchmark -p {port} -n 500000 -r 50000 -d 100 -c 20 -P 16 -q -t set,get' "${pairs[@]}" \
     "base=$base" "twin=$folder/twin" "hand-pgo=$folder/pgo/src/redis-server" "hand-bolt=$folder/bolt" \
     "hand-pgo+bolt=$folder/pgo-bolt" "${theirs[@]}"
@@ -143,9 +150,11 @@ broker() {
   if [ ! -x "$folder/by-cargo-pgo" ]; then
     say "cargo pgo build"
     cargo pgo build -- --locked -p hone-broker --bin hone-broker >"$folder/cargo-pgo.log" 2>&1
+    is_free "$port"
     "$built" --listen "127.0.0.1:$port" --metrics off --data "$folder/data" >"$folder/server.log" 2>&1 &
     server=$!
-    sleep 2
+    for _ in $(seq 100); do grep -q '^ready ' "$folder/server.log" && break; sleep 0.1; done
+    grep -q '^ready ' "$folder/server.log" || die "the counting broker did not start; see $folder/server.log"
     mapfile -t options < <(load_options telemetry)
     "$hone" load "127.0.0.1:$port" "${options[@]}" --seed 1001 --warmup 5000 --duration 10 --output "$folder/loads" >/dev/null
     kill -TERM "$server"

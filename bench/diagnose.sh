@@ -3,6 +3,8 @@
 # and windows), and under callgrind with addresses of instructions. One after the other, each from a fresh start.
 #   bench/diagnose.sh [REQUESTS]     10000 requests of one record at 500 a second unless said; needs qemu-user and valgrind
 set -euo pipefail
+# What fails in a measurement ends it: nothing of it is a figure.
+shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 requests="${1:-10000}"
 for tool in "qemu-$(uname -m)" valgrind; do
@@ -12,8 +14,9 @@ cargo build --release --quiet -p hone -p hone-broker
 target="${CARGO_TARGET_DIR:-target}/release"
 hone=$(realpath "$target/hone") broker=$(realpath "$target/hone-broker") qemu="qemu-$(uname -m)"
 work=$(mktemp -d)
-pid=
-trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true; rm -rf "$work"' EXIT
+# The broker is started in a subshell, whose variables this one does not see.
+trap '[ ! -s "$work/pid" ] || kill -9 "$(cat "$work/pid")" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 # The tracer comes with a diagnosis.
 "$hone" diagnose --quiet -o "$work" -- true >/dev/null
 tracer="$work/diagnosis-001/aids/tracer.so"
@@ -24,21 +27,23 @@ cpu_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
 
 # Ticks of CPU that the requests cost.
 cost() {
+  local pid try serves=no before after
   rm -rf "$work/data"
+  if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then echo "diagnose: something listens on 127.0.0.1:$port already" >&2; exit 1; fi
   "$@" "$broker" --listen "127.0.0.1:$port" --metrics 127.0.0.1:0 --data "$work/data" >"$work/log" 2>&1 &
   pid=$!
-  local try
+  echo "$pid" >"$work/pid"
   for try in $(seq 600); do
-    "$hone" load --quiet --rate 50 --duration 200ms --warmup 1 "127.0.0.1:$port" >/dev/null 2>&1 && break
-    [ -d "/proc/$pid" ] || { cat "$work/log" >&2; exit 1; }
+    if "$hone" load --quiet --rate 50 --duration 200ms --warmup 1 "127.0.0.1:$port" >/dev/null 2>&1; then serves=yes; break; fi
+    [ -d "/proc/$pid" ] || break
     sleep 0.1
   done
-  local before after
+  [ "$serves" = yes ] || { echo "diagnose: the broker did not serve under: $*" >&2; tail -n 5 "$work/log" >&2; exit 1; }
   before=$(cpu_ticks "$pid")
   "$hone" load --quiet --rate 500 --duration $((requests / 500)) --warmup 100 --timeout 60s "127.0.0.1:$port" >/dev/null
   after=$(cpu_ticks "$pid")
   kill "$pid"; wait "$pid" 2>/dev/null || true
-  pid=
+  rm "$work/pid"
   echo $((after - before))
 }
 
@@ -47,7 +52,8 @@ compiles() {
   rm -rf "$work/trace"; mkdir "$work/trace"
   local times
   TIMEFORMAT=%U
-  times=$( { time "$@" "$cc1" -quiet -O2 "$work/functions.i" -o /dev/null >/dev/null 2>"$work/log"; } 2>&1 )
+  times=$( { time "$@" "$cc1" -quiet -O2 "$work/functions.i" -o /dev/null >/dev/null 2>"$work/log"; } 2>&1 ) ||
+    { echo "diagnose: the compiler failed under: $*" >&2; tail -n 5 "$work/log" >&2; exit 1; }
   awk -v seconds="$times" 'BEGIN { printf "%d", 100 * seconds }'
 }
 

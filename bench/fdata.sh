@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files=${1:-10} megabytes=${2:-50} rounds=${3:-5}
-theirs=${MERGE_FDATA:-$(readlink -f "$(command -v merge-fdata-22)")}
+theirs=${MERGE_FDATA:-$(readlink -f "$(command -v merge-fdata-22)" || true)}
 [ -x "$theirs" ] || { echo "fdata: there is no merge-fdata-22; install bolt-22, or name one by MERGE_FDATA" >&2; exit 2; }
 cargo build --release --locked -p hone-binary --example fdata
 ours="${CARGO_TARGET_DIR:-target}/release/examples/fdata"

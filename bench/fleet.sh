@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 profiles=${1:-1000} megabytes=${2:-1}
-theirs=${MERGE_FDATA:-$(readlink -f "$(command -v merge-fdata-22)")}
+theirs=${MERGE_FDATA:-$(readlink -f "$(command -v merge-fdata-22)" || true)}
 [ -x "$theirs" ] || { echo "fleet: there is no merge-fdata-22; install bolt-22, or name one by MERGE_FDATA" >&2; exit 2; }
 cargo build --release --locked -p hone-binary --example fdata
 made="${CARGO_TARGET_DIR:-target}/release/examples/fdata"

@@ -37,7 +37,9 @@ if [ ! -d "$libs" ] && command -v mvn >/dev/null; then
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>
 POM
-  mvn -q -f "$work/pom.xml" dependency:copy-dependencies -DoutputDirectory="$PWD/$libs"
+  mvn -q -f "$work/pom.xml" dependency:copy-dependencies -DoutputDirectory="$work/libs"
+  mkdir -p "$(dirname "$libs")"
+  mv "$work/libs" "$libs"
 fi
 others=()
 if [ -d "$libs" ] && command -v java >/dev/null; then others+=(kafka-producer-perf-test); else echo 'left out: kafka-producer-perf-test (no JDK or Maven)'; fi
@@ -51,6 +53,7 @@ fi
 "$hone" broker --listen "127.0.0.1:$port" --metrics off --data "$work/data" >"$work/broker" &
 started+=($!)
 for _ in $(seq 100); do grep -q ready "$work/broker" && break; sleep 0.1; done
+grep -q ready "$work/broker" || { echo "generator.sh: the broker did not start on 127.0.0.1:$port; PORT names another port" >&2; exit 1; }
 broker="127.0.0.1:$port"
 
 # Prints a field of a record as hone load gives it.

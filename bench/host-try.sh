@@ -39,9 +39,17 @@ data=$(mktemp -d "${DATA:-$PWD}/host-try.XXXX")
 server=''
 cleanup() {
   [ -z "$server" ] || { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
+  # A run that failed is the one that may have left something.
+  [ -f "$data/after" ] || [ ! -f "$data/before" ] || is_as_before || true
   rm -rf "$data"
 }
 trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+is_as_before() {
+  settings > "$data/after"
+  diff "$data/before" "$data/after" >&2 || { echo "a setting is not what it was before; hone host status names what is set" >&2; return 1; }
+}
 
 settings() {
   local file
@@ -86,7 +94,6 @@ else
 fi
 part "$profile × acks" "${target[@]}" --factorial 1,all
 
-settings > "$data/after"
-diff "$data/before" "$data/after" >&2 || { echo "a setting is not what it was before" >&2; exit 1; }
+is_as_before
 echo "Every setting is what it was before." >> "$out/host-try.md"
 cat "$out/host-try.md"

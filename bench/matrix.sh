@@ -14,7 +14,7 @@ rate=${RATE:-2000}
 seconds=${SECONDS_EACH:-6}
 judged_seconds=${SECONDS_JUDGED:-3}
 pairs=${PAIRS:-6}
-hone=${HONE:-target/release/hone}
+hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || cargo build --release --locked -p hone
 mkdir -p "$out"
 scratch=$(mktemp -d)
@@ -46,6 +46,7 @@ start() {
 # cell NAME ARGUMENTS...: one load, one record, one page, one line.
 cell() {
   local record=$out/$1.json
+  rm -f "$record"
   "$hone" load "$address" --quiet --duration "$seconds" --lateness-limit 1000 --output "$record" "${@:2}" > "$out/$1.txt" || true
   [ ! -s "$record" ] || "$hone" report "$record" --output "$out/$1.html" > /dev/null
   python3 - "$1" "$record" <<'PY'

@@ -40,7 +40,10 @@ start_kafka() {
 mkdir -p "$out"
 run=$(find "$out" -maxdepth 1 -type d -name "tune-$story-[0-9]*" 2>/dev/null | sort | tail -n 1)
 if [ -z "$run" ] || [ ! -f "$run/tuning.json" ]; then
-  if [ "$story" = kafka ]; then bench/kafka.sh fetch && start_kafka; fi
+  if [ "$story" = kafka ]; then
+    bench/kafka.sh fetch
+    start_kafka
+  fi
   what=("$file" --output "$out")
   [ -z "$run" ] || what=(--resume "$run")
   [ "$story" != embedded ] || what+=(--yes)

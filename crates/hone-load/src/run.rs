@@ -367,7 +367,7 @@ fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
     }
     if workload.consumers > 0 && workload.acks == 0 {
         return wrong(
-            "need acks 1 or all: with acks 0 no answer says at which offset a record lies, so nobody can tell              which of the records that come out it is"
+            "need acks 1 or all: with acks 0 no answer says at which offset a record lies, so nobody can tell which of the records that come out it is"
                 .to_owned(),
         );
     }

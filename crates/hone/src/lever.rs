@@ -20,7 +20,7 @@ use crate::progress::{Progress, alarm};
 use host::OfMachine;
 
 /// Name of the file in a run's folder; those of further settings that are set at the same time have a number in it.
-const UNDO: &str = "undo.json";
+pub(crate) const UNDO: &str = "undo.json";
 /// What the name of one gets that was left alone, because somebody had decided otherwise.
 const DRIFTED: &str = "-drifted.json";
 /// So many settings are set at the same time at most.

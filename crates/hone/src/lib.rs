@@ -4,9 +4,10 @@
 //! one room.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod archive;
@@ -135,6 +136,15 @@ fn is_usage(error: &anyhow::Error) -> bool {
     })
 }
 
+/// A number below zero is a value, which is refused by what it is for, and no unknown option.
+fn with_negative_numbers(command: Command) -> Command {
+    let of_values = |arg: Arg| {
+        let takes_values = arg.get_action().takes_values();
+        if takes_values { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(of_values).mut_subcommands(with_negative_numbers)
+}
+
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
         match ending {
@@ -155,7 +165,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(1)
         });
     }
-    let parsed = cmd::Cli::command()
+    let parsed = with_negative_numbers(cmd::Cli::command())
         .try_get_matches_from(arguments)
         .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&matches))));
     let (cli, given) = match parsed {
@@ -177,13 +187,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the one place where an error is told")]
+/// Tells an error. Nobody may be left to hear it, which is no second one.
 fn report(error: &anyhow::Error) {
-    if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value == "full") {
-        eprintln!("hone: {error:?}");
-    } else {
-        eprintln!("hone: {}", told(error));
-    }
+    let is_full = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value == "full");
+    let text = if is_full { format!("{error:?}") } else { told(error) };
+    let _ = writeln!(std::io::stderr(), "hone: {text}");
 }
 
 #[cfg(test)]

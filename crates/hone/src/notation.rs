@@ -36,6 +36,9 @@ fn unknown(word: &str, known: &[&str]) -> String {
 }
 
 fn value<N: FromStr>(text: &str, what: &str) -> Result<N, String> {
+    if text.trim().is_empty() {
+        return Err(format!("the {what} is missing"));
+    }
     text.trim().parse().map_err(|_| format!("`{text}` is no {what}"))
 }
 
@@ -149,6 +152,9 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 /// A time with its unit, in seconds: `500us`, `2ms`, `30s`, `5m`, `1h`.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
+    if text.is_empty() {
+        return Err("the time is missing; write a number and ns, us, ms, s, m or h, as in 2ms".to_owned());
+    }
     let digits = text.trim_end_matches(|letter: char| letter.is_alphabetic());
     let factor = match &text[digits.len()..] {
         "ns" => 1e-9,
@@ -237,6 +243,7 @@ mod tests {
         assert_eq!(keys("zipf:10:0.99"), Ok(Keys::Zipf { distinct: 10, exponent: 0.99 }));
         assert!(keys("zipf").unwrap_err().contains("zipf:1000"));
         assert!(keys("zipf:many").unwrap_err().contains("`many` is no number of keys"));
+        assert!(keys("zipf:").unwrap_err().contains("the number of keys is missing"));
         assert!(keys("random").unwrap_err().contains("known here: none"));
         let range = Sizes::Uniform { least_bytes: 50, most_bytes: 500 };
         assert_eq!(sizes("uniform:50-500"), Ok(range));

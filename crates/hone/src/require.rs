@@ -267,7 +267,9 @@ impl<'de> serde::Deserialize<'de> for Rule {
 pub(crate) fn promise(text: &str) -> Result<Rule, String> {
     match text.split_once('=') {
         Some((what, limit)) if !what.ends_with(['<', '>']) => format!("{what}<={limit}").parse(),
-        _ => text.parse(),
+        Some(_) => text.parse(),
+        None if text.contains(['<', '>']) => text.parse(),
+        None => Err(format!("`{text}` promises nothing; write a limit behind it, as in p99=10ms")),
     }
 }
 

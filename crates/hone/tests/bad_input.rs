@@ -110,6 +110,7 @@ fn settings_that_make_no_sense() {
         let code = if option == "--topic" { 1 } else { 2 };
         hone(&["load", &broker.address, &assigned]).expect_code(code).expect_error(expected);
     }
+    hone(&["load", &broker.address, "--rate", "-5"]).expect_code(2).expect_error("requests_per_s");
     hone(&["load", "127.0.0.1"]).expect_code(2).expect_error("write HOST:PORT");
     hone(&["load", &broker.address, "--pid", "999999999"])
         .expect_code(2)
@@ -167,6 +168,43 @@ fn a_result_that_cannot_be_printed_is_no_success() {
     let output = load.stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stderr).contains("can't be written to stdout"));
+}
+
+#[test]
+fn nobody_left_to_hear_an_error_is_no_second_one() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = stage::hone_command().args(["load", "127.0.0.1"]).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+/// What looks at nothing must not say that all is well.
+#[test]
+fn places_that_are_none_are_not_taken_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("no-such");
+    let none = none.to_str().unwrap();
+    hone(&["compare", "--undo", none]).expect_code(2).expect_error("is no folder of a run");
+    hone(&["compare", "--undo", folder.path().to_str().unwrap()])
+        .expect_code(2)
+        .expect_error("nothing was looked at and nothing put back");
+    hone(&["host", "plan", "--data", none]).expect_code(2).expect_error("there is no such folder");
+    let cut = folder.path().join("cut.json");
+    fs::write(&cut, "{").unwrap();
+    let cut = cut.to_str().unwrap();
+    for verb in ["verify", "show"] {
+        hone(&["ledger", verb, cut]).expect_code(1).expect_error("has not one entry of a ledger");
+    }
+    hone(&["batch", "cost", cut]).expect_code(1).expect_error("has no look that");
+    hone_in(folder.path(), &["gate", "--base", "HEAD"]).expect_code(2).expect_error("run it inside the repository");
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for asked in [
+        &["batch", "prove", &gone, "--step", "linger=5ms", "--client", "librdkafka"][..],
+        &["batch", "caching", "--broker", &gone][..],
+    ] {
+        let ran = hone_in(folder.path(), asked).expect_code(1);
+        assert!(ran.stderr.contains(&gone) && !ran.stderr.contains("stand the load"), "{}", ran.stderr);
+    }
 }
 
 #[test]

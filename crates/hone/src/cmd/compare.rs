@@ -264,6 +264,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 }
 
 fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
+    if !folder.join(ASKED).is_file() && !folder.join(lever::UNDO).is_file() {
+        bail!(Usage(format!(
+            "{} is no folder of a run, so nothing was looked at and nothing put back\n  next: name the folder that the run told when it began",
+            folder.display()
+        )));
+    }
     if !lever::put_back_left_over(folder, security, &desk.progress)? {
         desk.progress.line(&format!("{} left nothing set", folder.display()));
     }

@@ -178,9 +178,23 @@ pub(in crate::cmd) fn found_at(path: Option<&Path>) -> Result<PathBuf> {
     Ok(file)
 }
 
+/// Of a file without a single entry nothing was tampered with, and nothing is said either.
+fn refuse_what_is_none(path: &Path, checked: &Checked) -> Result<()> {
+    let has_more = !checked.torn.is_empty() && checked.faults.is_empty();
+    if checked.lines.is_empty() && has_more {
+        bail!(
+            "{} has not one entry of a ledger, only a line that breaks off\n  next: name a ledger; hone ledger show finds that of the folder `runs`",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 fn selected(selection: &Selection) -> Result<Book> {
     let path = found_at(selection.place.path.as_deref())?;
-    let Checked { lines, faults, .. } = Ledger::at(&path).read()?;
+    let checked = Ledger::at(&path).read()?;
+    refuse_what_is_none(&path, &checked)?;
+    let Checked { lines, faults, .. } = checked;
     let entries_in_all = lines.len();
     let wanted: Vec<Line> = lines.into_iter().filter(|line| selection.wants(&line.entry)).collect();
     let skipped = selection.last.map_or(0, |last| wanted.len().saturating_sub(last));
@@ -270,6 +284,7 @@ impl Verified {
 fn verify(arguments: &Verify, desk: &Desk) -> Result<Ending> {
     let path = found_at(arguments.place.path.as_deref())?;
     let checked = Ledger::at(&path).check()?;
+    refuse_what_is_none(&path, &checked)?;
     let records = arguments.records.then(|| held(&path, &checked.lines));
     let found = verified(&path, checked, &arguments.head, records);
     let ending = if found.is_good() { Ending::Done } else { Ending::CouldNot };

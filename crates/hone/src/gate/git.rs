@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_tool::{Call, Finished, Runner, Tool};
+use hone_tool::{Call, Finished, Runner, Tool, ToolError};
 
 use crate::Usage;
 
@@ -58,11 +58,15 @@ impl<'a> Repository<'a> {
             "--show-object-format",
         ];
         let call = plain(&git, "git-find", folder).args(asked);
-        let found = runner.run(&call).with_context(|| {
-            format!(
-                "{} lies in no git repository that can be used, and a gate compares two commits of one",
-                folder.display()
-            )
+        let found = runner.run(&call).map_err(|error| match error {
+            ToolError::Failed { scene, .. } => Usage(format!(
+                "{} lies in no git repository that can be used, and a gate compares two commits of one: {}\n  next: run it inside the \
+                 repository of the service",
+                folder.display(),
+                scene.stderr.join("; ")
+            ))
+            .into(),
+            other => anyhow::Error::from(other),
         })?;
         let text = found.stdout_text()?;
         let [top, objects, shallow, exclude, format] = text.lines().collect::<Vec<_>>()[..] else {

@@ -364,12 +364,7 @@ pub(crate) fn refused(workload: &Workload, named: &[Metric]) -> std::collections
     });
     let requests = workload.requests_per_window();
     let short = Metric::ALL.into_iter().filter_map(|metric| {
-        let (needed, requests) = metric.samples_needed().zip(requests)?;
-        let reason = format!(
-            "a {} needs {needed} requests in every window, and here nearly all have {requests} or more",
-            metric.label()
-        );
-        (requests < needed).then_some((metric, reason))
+        Some((metric, hone_compare::too_few(metric, requests?)?))
     });
     other.chain(short).collect()
 }

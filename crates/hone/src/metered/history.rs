@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hone_batch::cost::Point;
 use hone_record::{BatchWatch, Envelope};
 
@@ -34,6 +34,9 @@ fn looks(text: &str, file: &str) -> Result<Vec<BatchWatch>> {
             })?),
         }
     }
+    if found.is_empty() && !text.trim().is_empty() {
+        bail!("{file} has no look that `hone batch watch --keep` wrote; name the file that was given to --keep");
+    }
     Ok(found)
 }
 
@@ -58,5 +61,8 @@ mod tests {
         assert_eq!(times, [1, 2]);
         let told = format!("{:#}", looks(&format!("{one}\n{{}}\n"), "f").unwrap_err());
         assert!(told.contains("line 2 of f"), "{told}");
+        let told = looks("{\n", "f").unwrap_err().to_string();
+        assert!(told.contains("f has no look that"), "{told}");
+        assert_eq!(looks("\n", "f").unwrap().len(), 0);
     }
 }

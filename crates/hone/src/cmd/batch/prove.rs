@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_load::{Security, TopicLoad, topic_load};
+use hone_load::{Admin, Security, TopicLoad, topic_load};
 use hone_record::{BatchXray, Comparison, Decision, Proof, Verdict};
 use hone_tool::System;
 
 use super::Desk;
 use super::options::ProofOptions;
+use crate::arm::Place;
 use crate::batch::live::{self, ASKED_LIVE, AskedLive};
 use crate::batch::prove::{ASKED, Asked, Session};
 use crate::batch::step::{Step, foretold_of, of_file};
@@ -192,8 +193,12 @@ fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk:
 }
 
 pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
-    let machine = hone_host::observe::machine(Path::new("/"));
-    Standing::of([asked.arm("kept", security)?].iter(), &machine)
+    let arm = asked.arm("kept", security)?;
+    // Who does not listen is not one that does not stand the load.
+    if let Place::Address(address) = &arm.place {
+        Admin::connect_with(address, security)?;
+    }
+    Standing::of([arm].iter(), &hone_host::observe::machine(Path::new("/")))
 }
 
 /// Measures what is not measured yet, and shows all of it.

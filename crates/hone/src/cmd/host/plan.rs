@@ -55,6 +55,13 @@ impl On {
     pub(crate) fn data_path(&self, files: &Files, root: &Path) -> Result<DataPath> {
         let mut found = DataPath::default();
         if let Some(folder) = self.folder() {
+            // The disk of the folder above it would be another one than is meant.
+            if root == Path::new("/") && !folder.is_dir() {
+                bail!(Usage(format!(
+                    "--data {}: there is no such folder; name the one that holds the broker's data, or its disk by --disk",
+                    folder.display()
+                )));
+            }
             found = disks::of_folder(files, root, &folder);
         }
         for name in &self.disk {

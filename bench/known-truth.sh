@@ -26,7 +26,7 @@ cp "$target/planted/release/hone-broker" "$out/planted"
 
 arguments='--listen 127.0.0.1:{port} --metrics off --data {data}'
 load=(--payload orders --bytes 500 --records 5 --compression lz4 --topic-config compression.type=zstd --rate 2000
-  --warmup 1000 --duration 1 --storage page-cache --budget "${budget}s")
+  --warmup 1000 --duration 1 --storage fsync --budget "${budget}s")
 
 # One run: its seed, its effect in per cent, and what is compared. Prints a line `VERDICT PROMISE RATIO LOW HIGH PAIRS SECONDS`.
 run() {

@@ -94,6 +94,8 @@ def load(client, topic, shape, linger_ms, batch, codec):
             "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
             "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1",
             "--compression", codec, "--hgrm", path, *(["--idempotent"] if client in IDEMPOTENT else []))
+        if body["outcome"] != "steady":
+            sys.exit(f"{client} at {rate}/s was not steady, so nothing can be held against it: {body['outcome']}")
         with open(path, encoding="utf-8") as file:
             mean_us = float(re.search(r"Mean *= *([0-9.]+)", file.read()).group(1))
     requests = body["facts"].get("produce_requests")

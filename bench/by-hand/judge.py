@@ -6,7 +6,7 @@ another order in each round, all started anew for each block of rounds. A judge 
 
 Prints for each build, against the first one, the median of the rounds' ratios with its interval (95 %, percentiles of 4,000 medians
 of blocks drawn with replacement: rounds of one start share its luck), and the same for each --pair LEFT:RIGHT. The second build should
-be a copy of the first: it says what a difference of nothing looks like. Ends with 1 when a RIGHT costs more than its LEFT beyond its interval.
+be a copy of the first: it says what a difference of nothing looks like. Ends with 3 when a RIGHT costs more than its LEFT beyond its interval.
 """
 
 import argparse

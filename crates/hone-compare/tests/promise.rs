@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 mod sessions;
-use sessions::{Noise, heavy, normal, outcomes, plan_of, session, uniform};
+use sessions::{Noise, heavy, normal, outcomes, plan_of, session, tell, uniform};
 
 const PILOT_PAIRS: usize = 6;
 
@@ -64,6 +64,7 @@ fn an_effect_is_found_as_often_as_was_promised() {
         for (promised, found, sessions) in classes {
             let count = f64::from(sessions.max(1));
             let (promised, found) = (promised / count, f64::from(found) / count);
+            tell(&format!("effect {effect}: promised {promised:.3}, found {found:.3} in {sessions} sessions"));
             // Four standard errors, and two per cent for Student's t in place of each bootstrap.
             let error = (promised * (1.0 - promised) / count).sqrt();
             assert!(
@@ -124,11 +125,13 @@ impl Kept {
 fn under_a_tail_the_promise_with_a_tail_is_the_one_that_is_kept() {
     let of_heavy = kept(heavy, 15);
     for of in of_heavy {
+        tell(&format!("one pair in ten scatters: {of:.3?}"));
         assert!(of.sessions > 60.0 && (of.found - of.with_tail).abs() < of.error(), "{of:?}");
     }
     let [doubtful, _] = of_heavy;
     assert!(doubtful.promised > doubtful.found + 0.1, "{doubtful:?}");
     for of in kept(normal, 16) {
+        tell(&format!("none does: {of:.3?}"));
         assert!(of.found > of.with_tail - of.error(), "{of:?}");
     }
 }

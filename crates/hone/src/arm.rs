@@ -122,6 +122,11 @@ impl Place {
             let known = PLACEHOLDERS.map(|word| format!("{{{word}}}")).join(", ");
             bail!(Usage(format!("unknown placeholder {{{word}}} in `{text}`; there are {known}")));
         }
+        if args.is_empty() && path.ends_with(".json") {
+            bail!(Usage(format!(
+                "there is no record {path}; two records are compared by their files, and brokers by host:port or by commands"
+            )));
+        }
         if !args.iter().any(|arg| arg.contains("{port}")) {
             bail!(Usage(format!(
                 "`{text}` is no host:port of a running broker, and as a command it has no {{port}}: Hone picks a free port \

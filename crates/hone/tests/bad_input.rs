@@ -189,6 +189,7 @@ fn places_that_are_none_are_not_taken_for_others() {
         .expect_code(2)
         .expect_error("nothing was looked at and nothing put back");
     hone(&["host", "plan", "--data", none]).expect_code(2).expect_error("there is no such folder");
+    hone_in(folder.path(), &["compare", "a.json", "b.json"]).expect_code(2).expect_error("there is no record a.json");
     let cut = folder.path().join("cut.json");
     fs::write(&cut, "{").unwrap();
     let cut = cut.to_str().unwrap();

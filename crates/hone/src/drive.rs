@@ -93,7 +93,7 @@ const FAILURES_IN_A_ROW: u32 = 3;
 ///
 /// # Errors
 /// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
-/// measured stay in the folder; the next attempt goes on behind them.
+/// measured stay in the folder; the next attempt goes on after them.
 pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     fixed_before(contest.folder, &format!("{}design.json", contest.prefix), &contest.design)?;
     let pairs = measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?;

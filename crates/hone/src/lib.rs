@@ -112,7 +112,7 @@ impl std::fmt::Display for WayOn {
 impl WayOn {
     /// An interrupted run, or one that failed, goes on by this command.
     pub(crate) fn resume(verb: &str, folder: &folder::RunFolder) -> Self {
-        Self(format!("to go on behind the last pair: hone {verb} --resume {}", folder.path().display()))
+        Self(format!("to go on after the last pair: hone {verb} --resume {}", folder.path().display()))
     }
 }
 

@@ -159,7 +159,7 @@ fn pairs(run: &Path) -> BTreeMap<PathBuf, String> {
 
 /// The name of the test topic is known before it is made, so a run that had no time to clean up is cleaned up after.
 #[test]
-fn a_killed_run_goes_on_behind_its_last_pair_and_its_topics_go() {
+fn a_killed_run_goes_on_after_its_last_pair_and_its_topics_go() {
     let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
     Admin::connect(&broker.address).unwrap().create_topic("orders", 1, &BTreeMap::new()).unwrap();
     let load =

@@ -74,7 +74,7 @@ fn the_budget_is_kept_by_the_clock() {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_behind_its_last_pair() {
+fn an_interrupted_run_goes_on_after_its_last_pair() {
     let folder = tempfile::tempdir().unwrap();
     let command = broker_command();
     let script = stage::script(folder.path(), "wrapped", "exec \"$@\"");

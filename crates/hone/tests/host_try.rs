@@ -277,7 +277,7 @@ fn in_force(root: &Path) -> bool {
     })
 }
 
-/// SIGKILL in a window, and at other moments: the guard puts everything back, the next attempt goes on behind the last round.
+/// SIGKILL in a window, and at other moments: the guard puts everything back, the next attempt goes on after the last round.
 #[test]
 fn a_run_that_is_killed_leaves_a_guard_and_can_go_on() {
     let (root, folder) = (machine(), tempfile::tempdir().unwrap());

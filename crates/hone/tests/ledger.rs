@@ -101,7 +101,7 @@ fn what_was_done_is_shown_filtered_exported_and_verified() {
     fs::write(&path, cut).unwrap();
     ledger(root.path(), &["verify"]).expect_code(0);
     assert!(ledger(root.path(), &["verify", "--head", head]).expect_code(1).stdout.contains("was cut off"));
-    // A writer that was killed is told, and the next one goes on behind it.
+    // A writer that was killed is told, and the next one goes on after it.
     fs::write(&path, format!("{whole}{}", &whole[..200])).unwrap();
     assert!(ledger(root.path(), &["verify"]).expect_code(0).stdout.contains("Line 4 is torn"));
     let said = host(root.path(), &["apply", "latency"], &path).expect_code(0).stderr;

@@ -154,7 +154,7 @@ impl Asked {
 }
 
 impl Session<'_> {
-    /// Takes the steps that are not taken yet. A run that is broken off goes on behind its last pair.
+    /// Takes the steps that are not taken yet. A run that is broken off goes on after its last pair.
     ///
     /// # Errors
     /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.

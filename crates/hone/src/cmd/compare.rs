@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
     /// Only measure the pilot and say what the budget could show.
     #[arg(long, requires = "budget")]
     plan: bool,
-    /// Go on with an interrupted run, behind its last pair, by its own design, as long as programs, machine and boot are the
+    /// Go on with an interrupted run, after its last pair, by its own design, as long as programs, machine and boot are the
     /// same. TLS and login are said again: they are kept
     /// nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]

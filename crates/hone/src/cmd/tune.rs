@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     /// Show what would be tried first and how long each part and all of it would take; start nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with an interrupted run, behind its last pair. TLS and login are said again: they are kept nowhere.
+    /// Go on with an interrupted run, after its last pair. TLS and login are said again: they are kept nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["file", "dry_run"])]
     resume: Option<PathBuf>,
     /// Change settings of this machine's kernel without being asked, where the file allows `host`.

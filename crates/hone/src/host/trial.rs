@@ -298,7 +298,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Measures what is not measured yet. A run that is broken off goes on behind its last round.
+    /// Measures what is not measured yet. A run that is broken off goes on after its last round.
     ///
     /// # Errors
     /// When the target fails with the host as it is, somebody else changes what is tried, or the user interrupts.

@@ -1,5 +1,5 @@
 //! A target taken through profile-guided optimisation, step by step: a tree of variants, each made, proven, checked, and judged
-//! against the one that it builds on. Each step ends in a file; a run that was broken off goes on behind the last one.
+//! against the one that it builds on. Each step ends in a file; a run that was broken off goes on after the last one.
 
 mod asked;
 mod attempt;
@@ -125,7 +125,7 @@ struct Makers<'a> {
 /// Carries out every step that is not done yet.
 ///
 /// # Errors
-/// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
+/// With the step that failed. What was measured and built before stays; `--resume` goes on after it.
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_unix_ms();
     let workshop = job.workshop_or_its_note()?;
@@ -498,7 +498,7 @@ impl<'a> Job<'a> {
         if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             workshop.can(&Guide::Generate)?;
         }
-        // Who goes on behind the training, or only judges, may do without the tool.
+        // Who goes on after the training, or only judges, may do without the tool.
         let is_trained = self.folder.join("steps/train.json").is_file();
         if !profiles.is_empty() && matches!(compiler, kinds::Kind::Perf(_)) && !is_trained {
             workshop.converter()?;

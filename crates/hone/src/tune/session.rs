@@ -193,7 +193,7 @@ impl Asked {
 }
 
 impl Session<'_> {
-    /// Tunes. A run that is broken off goes on behind its last pair.
+    /// Tunes. A run that is broken off goes on after its last pair.
     ///
     /// # Errors
     /// When the target fails in a state that was kept, something beside the target fails, or the user interrupts.

@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     /// Leave the test topics where they are.
     #[arg(long)]
     keep_topics: bool,
-    /// Go on with an interrupted run, behind its last pair. TLS and login are said again: they are kept nowhere.
+    /// Go on with an interrupted run, after its last pair. TLS and login are said again: they are kept nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["target", "steps", "file"])]
     resume: Option<PathBuf>,
     /// Print the table as Markdown.

@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     /// Say what would be tried, written and measured, and how long it takes; nothing is.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with an interrupted run, behind its last round. TLS and login are said again: they are kept nowhere.
+    /// Go on with an interrupted run, after its last round. TLS and login are said again: they are kept nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["profile", "sets", "target", "dry_run"])]
     resume: Option<PathBuf>,
     /// Print the table as Markdown.
@@ -206,7 +206,7 @@ fn go(
     ));
     let session = Session { asked, folder, home, security, runner: &runner, progress };
     let trial = session.run().with_context(|| {
-        format!("go on behind the last round with: hone host try --resume {}", folder.path().display())
+        format!("go on after the last round with: hone host try --resume {}", folder.path().display())
     })?;
     let record = folder.write_record("host-trial.json", trial.clone())?;
     folder.write_text("host-trial.md", &show::host_trial::markdown(&trial))?;

@@ -34,7 +34,7 @@ use crate::{Ending, Usage, show};
 ///
 /// In every round each knob is in force for one window, and the host as it is has two of its own, the second as the A/A control; the
 /// order is random. Before each write the journal of `hone host apply` holds what was there, with a guard armed: whatever ends this run,
-/// the values go back. Behind each window everything is taken back exactly, and the next one begins after a pause (--settle).
+/// the values go back. After each window everything is taken back exactly, and the next one begins after a pause (--settle).
 ///
 /// The load goes to the broker that --target names (host:port, or a command with {port} and {data}), or to an embedded broker that
 /// Hone starts. Knobs that can't matter here are named and left out; those that matter only to new memory or new sockets need a

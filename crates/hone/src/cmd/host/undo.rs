@@ -61,7 +61,7 @@ pub(crate) struct Renewed {
 
 /// Take a change back, the last one unless named: every value as it was, and the files of the next boot.
 ///
-/// What somebody else has set since is told and left as it is. Behind a boot what the change's files have set again is taken back, too.
+/// What somebody else has set since is told and left as it is. After a boot what the change's files have set again is taken back, too.
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
     /// Also write over what somebody else has set since; where no change is open, of the last one that left something.

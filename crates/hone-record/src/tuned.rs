@@ -251,9 +251,11 @@ fn bytes_per_s(value: f64) -> String {
 }
 
 impl Tuning {
-    /// What is kept saves so much at this load; `None` where nothing is kept, or it was not measured.
+    /// What is kept saves so much at this load; `None` where nothing is kept, it was not measured, or the load climbs: no two windows
+    /// had the same one then.
     pub fn saving(&self) -> Option<Saving> {
-        Saving::of(self.worth()?)
+        let worth = self.worth().filter(|_| self.workload.climb().is_none())?;
+        Saving::of(worth)
     }
 }
 

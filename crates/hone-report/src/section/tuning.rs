@@ -15,6 +15,11 @@ pub(crate) fn first_look(tuning: &Tuning) -> Element {
         return section
             .child(absent("The first state was not looked at, so where its time went is not known."));
     }
+    if tuning.workload.climb().is_some() {
+        return section.child(absent(
+            "Each window climbs to where the promise breaks. No two had the same load, so no figure of them is told but the capacity.",
+        ));
+    }
     let each = if tuning.workload.engine.operations().is_some() { "operation" } else { "record" };
     section.child(by_part(first, each)).child(seen(first)).child(paragraph(&format!(
         "By an A/A pilot of {} before anything was changed. From these figures the first changes were chosen.",

@@ -170,6 +170,18 @@ pub(super) fn programs(
     Ok(Programs { plain, variants, trained_by: takes.trained_by, findings, stopped })
 }
 
+/// Seconds that the steps took which are done of the builds in `output`, whoever did them and was broken off. A step that was not finished is made anew,
+/// and nobody has written down how long it took.
+///
+/// # Errors
+/// When the experiment can't be read.
+pub(super) fn made_s(file: &Path, output: &Path) -> Result<f64> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the experiment {} can't be read", file.display()))?;
+    let run = experiment::name_in(&text).and_then(|name| newest(output, &name).ok());
+    Ok(run.map_or(0.0, |run| took_s(&run).values().sum()))
+}
+
 /// A phase of the only run in a folder: the one that is there goes on, whatever its phase.
 fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> Arguments {
     Arguments {

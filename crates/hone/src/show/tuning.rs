@@ -86,6 +86,7 @@ mod tests {
     use hone_record::{Altitude, Decision, Hope, Metric, ProofStep, PutBack, Together};
 
     use super::*;
+    use crate::climb::Wanted;
     use crate::show::proof::tests::proof as a_proof;
 
     /// Two changes that were accepted, one that was not.
@@ -158,6 +159,47 @@ mod tests {
                 assert!(told.contains(expected), "`{expected}` is not told: {told}");
             }
         }
+    }
+
+    /// The same steps, as if a load that climbs had been tuned for.
+    fn climbing() -> Tuning {
+        let of_capacity = |step: &mut ProofStep| {
+            let judged = step.comparison.iter_mut().flat_map(|found| &mut found.judgements);
+            judged.filter(|judged| judged.primary).for_each(|judged| judged.estimate.metric = Metric::Capacity);
+        };
+        let mut found = tuning();
+        let wanted = Wanted { slo: Some("p99=10ms".to_owned()), ..Wanted::default() };
+        found.workload = wanted.of(found.workload, Metric::Capacity).unwrap();
+        found.objective = Metric::Capacity;
+        found.steps.iter_mut().for_each(|step| of_capacity(&mut step.step));
+        found.together.iter_mut().filter_map(|together| together.all.as_mut()).for_each(of_capacity);
+        found
+    }
+
+    /// No two of its windows had the same load.
+    #[test]
+    fn of_a_load_that_climbs_the_capacity_is_told_and_nothing_else() {
+        let told = text(&tuning());
+        assert!(told.contains("CPU a record") && told.contains("p99.9"), "{told}");
+        assert!(tuning().saving().is_some() && headline(&tuning()).contains("Saved at this load"));
+        let found = climbing();
+        assert_eq!(found.saving(), None);
+        for told in [text(&found), markdown(&found)] {
+            assert!(told.contains("capacity, requests/s") && told.contains("windows"), "{told}");
+            for other in ["CPU a record", "CPU, cores", "p99.9", "batches/s", "Saved at this load", "Latency runs"] {
+                assert!(!told.contains(other), "{other}: {told}");
+            }
+        }
+    }
+
+    /// What saves makes ratios below 1, and what raises a capacity above.
+    #[test]
+    fn what_the_product_means_hangs_on_which_way_the_objective_counts() {
+        let said = |found: Tuning| found.together.unwrap().sentence().unwrap();
+        let cost = said(tuning());
+        assert!(cost.contains("larger where changes share a gain, smaller where they help"), "{cost}");
+        let capacity = said(climbing());
+        assert!(capacity.contains("smaller where changes share a gain, larger where they help"), "{capacity}");
     }
 
     #[test]

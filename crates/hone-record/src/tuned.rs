@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_hope_says_its_rule_and_is_open_where_nothing_was_measured() {
-        let hope = Hope { share: 0.2, why: "one record a request".to_owned() };
+        let hope = Hope::new(0.2, "one record a request");
         let told = hope.beside(Metric::CpuPerRecord, &step([1.0; 2], [0; 2]));
         assert_eq!((told.came_true, told.expected), (None, Expectation::Gain));
         assert!(

@@ -42,6 +42,21 @@ pub struct Hope {
     pub share: f64,
     /// What was seen, and why that calls for this change.
     pub why: String,
+    /// Nobody has said how much it may save: the share puts it in its place, and foretells nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsaid: bool,
+}
+
+impl Hope {
+    /// To save this share, 0 to 1, for this reason.
+    pub fn new(share: f64, why: impl Into<String>) -> Self {
+        Self { share, why: why.into(), is_unsaid: false }
+    }
+
+    /// Of a change of which nobody has said how much it may save; the share puts it in its place.
+    pub fn unsaid(share: f64, why: impl Into<String>) -> Self {
+        Self { is_unsaid: true, ..Self::new(share, why) }
+    }
 }
 
 /// A change that was tried.

@@ -192,6 +192,7 @@ fn built(
                 plain: made.plain,
                 variants: made.variants,
                 trained_by: made.trained_by,
+                foretold: made.foretold,
                 stopped: made.stopped,
                 took_s: earlier_s + begun.elapsed().as_secs_f64(),
             };
@@ -302,6 +303,8 @@ fn ending(tuning: &Tuning) -> Ending {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// The budget is of the whole run, however often it was broken off among its builds.
@@ -325,6 +328,7 @@ mod tests {
             plain: PathBuf::from("/plain"),
             variants: Vec::new(),
             trained_by: Vec::new(),
+            foretold: BTreeMap::new(),
             stopped: None,
             took_s: 75.0,
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_record::{BatchState, Chapter, Fate, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned};
+use hone_record::{BatchState, Chapter, Fate, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned};
 
 use super::ledger::{came, in_a_cell};
 use super::{bytes, count, number, span_us};
@@ -20,10 +20,12 @@ pub(crate) fn markdown(story: &Story) -> String {
         let _ = write!(out, "\n{}: {}\n", in_a_cell(&ceiling.workload), in_a_cell(&ceiling.words));
     }
     for diagnosis in &story.diagnoses {
-        for verdict in diagnosis.parts.iter().filter_map(|part| part.verdict.as_ref()) {
+        for part in &diagnosis.parts {
+            let Some(verdict) = &part.verdict else { continue };
+            let scope = part.scope.as_ref().map_or(String::new(), |scope| format!(" ({})", in_a_cell(scope)));
             let _ = write!(
                 out,
-                "\nWill a better layout help? {}: {} ({})\n",
+                "\nWill a better layout help{scope}? {}: {} ({})\n",
                 verdict.likelihood,
                 in_a_cell(&verdict.rule),
                 in_a_cell(&diagnosis.source)
@@ -110,6 +112,11 @@ fn tried(story: &Story, skipped: usize) -> String {
     out
 }
 
+/// What a change was hoped to save, in a cell.
+fn hoped(hope: &Hope) -> String {
+    if hope.is_unsaid { "not said".to_owned() } else { format!("{} %", number(hope.share * 100.0)) }
+}
+
 /// Where the time went, what each change was hoped to save, what came, and what all of it is worth.
 fn tuned_markdown(tuned: &Tuned) -> String {
     let mut out = String::new();
@@ -130,11 +137,11 @@ fn tuned_markdown(tuned: &Tuned) -> String {
     for change in &tuned.changes {
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} % | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} |",
             in_a_cell(&change.change),
             change.altitude.label(),
             in_a_cell(&change.hope.why),
-            number(change.hope.share * 100.0),
+            hoped(&change.hope),
             ratio(change.ratio),
             ratio(change.among),
             in_a_cell(&change.in_the_end)

@@ -1,6 +1,6 @@
 //! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
 
-use hone_record::{Tuning, TuningStep};
+use hone_record::{Hope, Tuning, TuningStep};
 
 use super::{number, proof, wrapped};
 
@@ -51,15 +51,24 @@ fn step_line(index: usize, step: &TuningStep) -> String {
         names => format!(" Next would have been {}.", names.join("; ")),
     };
     format!(
-        "{}. {} ({}): {}. {} Tried because {}; hoped to save {} %.{next}",
+        "{}. {} ({}): {}. {} Tried because {}; {}.{next}",
         index + 1,
         step.step.change,
         step.altitude.label(),
         step.step.outcome(),
         step.step.why,
         step.hope.why,
-        number(step.hope.share * 100.0)
+        hoped(&step.hope)
     )
+}
+
+/// What a change is hoped to save, in words.
+pub(crate) fn hoped(hope: &Hope) -> String {
+    let share = number(hope.share * 100.0);
+    match hope.is_unsaid {
+        true => format!("ranked by {share} %, since nobody has said what it may save"),
+        false => format!("hoped to save {share} %"),
+    }
 }
 
 fn together(tuning: &Tuning) -> Vec<String> {
@@ -83,7 +92,7 @@ fn notes(tuning: &Tuning) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hone_record::{Altitude, Decision, Hope, Metric, ProofStep, PutBack, Together};
+    use hone_record::{Altitude, Decision, Metric, ProofStep, PutBack, Together};
 
     use super::*;
     use crate::climb::Wanted;
@@ -97,7 +106,7 @@ mod tests {
             (single.change, single.decision) = (change.to_owned(), decision);
             TuningStep {
                 altitude: Altitude::Client,
-                hope: Hope { share: 0.25, why: "batches are small".to_owned() },
+                hope: Hope::new(0.25, "batches are small"),
                 passed_over: vec!["codec=lz4".to_owned()],
                 step: single.clone(),
             }

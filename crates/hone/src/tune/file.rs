@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_host::kernel::Files;
-use hone_record::{Altitude, Engine, Hope, Metric, Mode, Workload};
+use hone_record::{Altitude, Engine, Expectation, Foretold, Hope, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
 use super::estimate::Estimate;
+use super::propose::LEAST_HOPE;
 use super::{forbid, of_host};
 use crate::Usage;
 use crate::climb::Wanted;
@@ -171,6 +172,9 @@ pub(crate) struct Built {
     /// The loads of their own experiment that trained them.
     #[serde(default)]
     pub(crate) trained_by: Vec<String>,
+    /// What replays foretell of the layouts of variants, by name.
+    #[serde(default)]
+    pub(crate) foretold: BTreeMap<String, Foretold>,
     /// Why none of the variants was made.
     #[serde(default)]
     pub(crate) stopped: Option<String>,
@@ -344,7 +348,7 @@ fn candidate(table: CandidateTable) -> Result<Candidate> {
         bail!(Usage(format!("[[tune.candidate]]: hope is a share, 0 to 1, got {share}")));
     }
     let why = if table.why.is_empty() { "the file asks for it".to_owned() } else { table.why };
-    let hope = Hope { share, why };
+    let hope = if table.hope.is_none() { Hope::unsaid(share, why) } else { Hope::new(share, why) };
     match (table.set, table.program) {
         (Some(Settings::One(one)), None) => Candidate::of_settings(&[one], hope),
         (Some(Settings::Several(several)), None) => Candidate::of_settings(&several, hope),
@@ -457,6 +461,7 @@ impl Asked {
             plain,
             variants: Vec::new(),
             trained_by: Vec::new(),
+            foretold: BTreeMap::new(),
             stopped: None,
             took_s: 0.0,
         })
@@ -471,7 +476,7 @@ impl Asked {
         if self.allowed.contains(&Altitude::Binary) {
             let why = why_a_build(&built.trained_by);
             let candidates = built.variants.iter().map(|(name, path)| {
-                let hope = Hope { share: HOPE_OF_A_BUILD, why: why.clone() };
+                let hope = hope_of_a_build(&why, built.foretold.get(name));
                 Candidate::of_program(format!("build {name}"), path.clone(), hope).by_hone()
             });
             self.candidates.extend(candidates);
@@ -563,6 +568,16 @@ impl Asked {
 }
 
 /// What is known of a build before it is measured.
+/// A layout of which a replay foretells no gain is tried behind all others, and tried: the rule is not calibrated, and what ran was another load.
+fn hope_of_a_build(why: &str, foretold: Option<&Foretold>) -> Hope {
+    let Some(foretold) = foretold else { return Hope::new(HOPE_OF_A_BUILD, why) };
+    let share = match foretold.expected {
+        Expectation::Gain | Expectation::Open => HOPE_OF_A_BUILD,
+        Expectation::Nothing | Expectation::Harm => LEAST_HOPE,
+    };
+    Hope::new(share, format!("{why}; of its layout a replay of what ran foretells: {}", foretold.expected))
+}
+
 fn why_a_build(trained_by: &[String]) -> String {
     let loads = match trained_by {
         [] => "loads of its own experiment".to_owned(),
@@ -704,8 +719,13 @@ mod tests {
         let asked = read(&PLAIN.replace("budget", &target)).unwrap();
         let built = Built {
             plain: PathBuf::from("/a b/broker"),
-            variants: vec![("pgo".to_owned(), PathBuf::from("/pgo/broker"))],
+            variants: ["pgo", "bolt", "pgo+bolt"].map(|name| (name.to_owned(), PathBuf::from(name))).to_vec(),
             trained_by: vec!["telemetry".to_owned()],
+            foretold: [("bolt", Expectation::Gain), ("pgo+bolt", Expectation::Nothing)]
+                .map(|(name, expected)| {
+                    (name.to_owned(), Foretold { expected, rule: String::new(), came_true: None })
+                })
+                .into(),
             stopped: None,
             took_s: 1.0,
         };
@@ -715,8 +735,11 @@ mod tests {
             (asked.candidates[0].name.as_str(), asked.candidates[0].altitude),
             ("build pgo", Altitude::Binary)
         );
-        let why = &asked.candidates[0].hope.why;
-        assert!(why.contains("a profile of telemetry of its own experiment"), "{why}");
+        let [plain, gain, nothing] = [0, 1, 2].map(|index: usize| asked.candidates[index].hope.clone());
+        assert!(plain.why.contains("a profile of telemetry of its own experiment"), "{plain:?}");
+        // What was replayed says more than a guess.
+        assert!(gain.share == plain.share && gain.why.ends_with("foretells: a gain"), "{gain:?}");
+        assert!(nothing.share == LEAST_HOPE && nothing.why.ends_with("foretells: no difference"), "{nothing:?}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn of_knob(knob: &candidate::Candidate) -> Option<Candidate> {
         now.join(" and "),
         knob.reason
     );
-    Candidate::of_settings(&settings, Hope { share: HOPE_OF_A_KNOB, why }).ok().map(Candidate::by_hone)
+    Candidate::of_settings(&settings, Hope::new(HOPE_OF_A_KNOB, why)).ok().map(Candidate::by_hone)
 }
 
 #[cfg(test)]

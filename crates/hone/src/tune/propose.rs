@@ -226,7 +226,7 @@ fn linger(seen: &Seen<'_>) -> Option<Setting> {
         number(1.0 + rate * chosen / 1e3),
         seen.costs.words()
     );
-    Some((format!("linger={chosen}ms"), Hope { share: saved(chosen), why }))
+    Some((format!("linger={chosen}ms"), Hope::new(saved(chosen), why)))
 }
 
 /// Those that are longer than the load's, and leave time for sending.
@@ -249,7 +249,7 @@ fn batch_size(seen: &Seen<'_>) -> Option<Setting> {
         number(limit),
         seen.costs.words()
     );
-    Some((format!("batch-size={larger}"), Hope { share: seen.costs.saved(now, now / 4.0), why }))
+    Some((format!("batch-size={larger}"), Hope::new(seen.costs.saved(now, now / 4.0), why)))
 }
 
 /// The broker packs anew what comes in another codec than its topics have.
@@ -262,7 +262,7 @@ fn topic_codec(seen: &Seen<'_>) -> Vec<Setting> {
         "the topic's compression.type is {codec} and producers send {}: the broker packs every batch anew",
         seen.workload.compression
     );
-    let hope = |share: f64| Hope { share, why: why.clone() };
+    let hope = |share: f64| Hope::new(share, why.clone());
     // Where the producers pack, the topic's bytes stay as small as they are.
     vec![
         (format!("codec={codec}"), hope(REPACKING)),
@@ -282,7 +282,7 @@ fn broker_codec(seen: &Seen<'_>) -> Option<Setting> {
         "the broker's compression.type is {codec} and producers send {}: it packs every batch anew",
         seen.workload.compression
     );
-    Some((format!("codec={codec}"), Hope { share: REPACKING, why }))
+    Some((format!("codec={codec}"), Hope::new(REPACKING, why)))
 }
 
 fn is_kept(topic: &str, sent: &str) -> bool {
@@ -295,7 +295,7 @@ fn codec(seen: &Seen<'_>) -> Option<Setting> {
         return None;
     }
     let why = "nothing is packed: fewer bytes to read, write, check and copy; what packing costs the producers is not in the objective";
-    Some(("codec=lz4".to_owned(), Hope { share: PACKING, why: why.to_owned() }))
+    Some(("codec=lz4".to_owned(), Hope::new(PACKING, why)))
 }
 
 /// An acknowledgement by the leader alone, for those who allow it.
@@ -303,7 +303,7 @@ fn acks(seen: &Seen<'_>) -> Option<Setting> {
     seen.lax.filter(|_| may_wait_for_less(seen.workload))?;
     let why = "acknowledgements wait for every replica in sync (acks=all), and durability = true lets the leader's memory be enough: what it loses \
                before others have it was acknowledged and is gone";
-    Some(("acks=1".to_owned(), Hope { share: EARLIER, why: why.to_owned() }))
+    Some(("acks=1".to_owned(), Hope::new(EARLIER, why)))
 }
 
 /// An acknowledgement from memory, for those who allow it.
@@ -316,7 +316,7 @@ fn write_caching(seen: &Seen<'_>) -> Option<Setting> {
     );
     let setting =
         format!("topic.write.caching=true,topic.flush.ms={flush_ms},topic.flush.bytes={flush_bytes}");
-    Some((setting, Hope { share: EARLIER, why }))
+    Some((setting, Hope::new(EARLIER, why)))
 }
 
 fn waits_for_all(workload: &Workload) -> bool {

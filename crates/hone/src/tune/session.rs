@@ -794,7 +794,7 @@ mod tests {
     use super::*;
 
     fn candidate(setting: &str, share: f64) -> Candidate {
-        let hope = Hope { share, why: String::new() };
+        let hope = Hope::new(share, "");
         Candidate::of_settings(&[setting.to_owned()], hope).unwrap()
     }
 

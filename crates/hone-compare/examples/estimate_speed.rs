@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let pairs: Vec<PairOutcome> =
         design.order.iter().enumerate().map(|(index, kind)| pair(index, *kind, &mut random)).collect();
-    let metrics = judge(&design, &pairs).judgements.len();
+    let metrics = 1 + design.rule.secondary.len();
     let seconds = |_| {
         let begun = Instant::now();
         assert_eq!(judge(&design, &pairs).judgements.len(), metrics);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::{percentile, samples_for};
+
 /// A promise: this quantile of the latency, intended to ack, is at most so long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Slo {
@@ -14,19 +16,17 @@ pub struct Slo {
 impl Slo {
     /// The promise for people: `p99 <= 10 ms`.
     pub fn words(self) -> String {
-        // 0.999 * 100 is 99.9 but for the last bits.
-        let percent = (self.quantile * 1e8).round() / 1e6;
         let (value, unit) = match self.latency_us {
             us if us >= 1e6 => (us / 1e6, "s"),
             us if us >= 1e3 => (us / 1e3, "ms"),
             us => (us, "µs"),
         };
-        format!("p{percent} <= {} {unit}", (value * 1e3).round() / 1e3)
+        format!("{} <= {} {unit}", percentile(self.quantile), (value * 1e3).round() / 1e3)
     }
 
     /// Requests of which enough lie beyond the quantile.
     pub fn samples_needed(self) -> f64 {
-        (10.0 / (1.0 - self.quantile)).round()
+        samples_for(self.quantile) as f64
     }
 }
 
@@ -99,6 +99,12 @@ impl Climb {
     /// A step and the rest behind it, in seconds.
     pub fn stride_s(&self) -> f64 {
         self.step_s + self.rest_s
+    }
+
+    /// The shortest that a climb from this rate can be which tells a capacity: one step that holds, and as many behind it as end it.
+    pub fn least_s(&self, from_requests_per_s: f64) -> f64 {
+        let steps = self.rates(from_requests_per_s).len().min(STEPS_BEYOND + 1);
+        steps as f64 * self.stride_s()
     }
 
     fn said(&self, step: &ClimbStep) -> Said {
@@ -243,6 +249,16 @@ mod tests {
         );
         let few = ClimbStep { failed_requests: 10, ..failing };
         assert_eq!(climb.read(&[step(1_000.0, 2.0), few]), Reading::NeverBroke);
+    }
+
+    #[test]
+    fn the_shortest_climb_has_one_step_that_holds() {
+        let climb = climb(2.0);
+        assert!((climb.least_s(100.0) - 4.0 * 2.1).abs() < 1e-9, "three more steps end it");
+        let steps = [step(100.0, 1.0), step(200.0, 90.0), step(400.0, 90.0), step(800.0, 90.0)];
+        assert!(climb.is_over(&steps) && climb.capacity(&steps).is_some());
+        assert_eq!(climb.read(&steps[1..]), Reading::NothingHeld, "one step less tells nothing");
+        assert!((climb.least_s(6_000.0) - 2.1).abs() < 1e-9, "there are no more");
     }
 
     #[test]

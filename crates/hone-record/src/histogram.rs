@@ -13,6 +13,20 @@ pub const LATENCY_HIGH_NS: u64 = 90_000_000_000_000;
 /// Three significant digits: an error of at most 0.1 %.
 const DIGITS: u8 = 3;
 
+/// A quantile is told with at least so many samples beyond it (docs/method.md, Tails).
+pub const SAMPLES_BEYOND: u64 = 10;
+
+/// Samples of which enough lie beyond a quantile (0 to 1).
+pub fn samples_for(quantile: f64) -> u64 {
+    (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round() as u64
+}
+
+/// A quantile for people: 0.999 is `p99.9`.
+pub fn percentile(quantile: f64) -> String {
+    // 0.999 * 100 is 99.9 but for the last bits.
+    format!("p{}", (quantile * 1e8).round() / 1e6)
+}
+
 /// A latency histogram in nanoseconds. On disk: base64 of HdrHistogram's V2 encoding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hdr(Histogram<u64>);

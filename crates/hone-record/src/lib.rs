@@ -70,7 +70,9 @@ pub use heatmap::{
     HEAT_DECADES, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark,
     HeatPage, HeatPlace, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,
 };
-pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
+pub use histogram::{
+    Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr, SAMPLES_BEYOND, percentile, samples_for,
+};
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
 pub use ledger::{
     ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,

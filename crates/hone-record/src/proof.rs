@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, SocketBytes, Verdict, WhatIf, Window,
-    Workload,
+    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, SAMPLES_BEYOND, SocketBytes, Verdict, WhatIf,
+    Window, Workload,
 };
 
 /// What became of a step.
@@ -269,9 +269,6 @@ pub struct BatchState {
     /// Acknowledged records that never came to a consumer.
     pub missing_records: u64,
 }
-
-/// Samples beyond a quantile before it is told (docs/method.md).
-const SAMPLES_BEYOND: u64 = 10;
 
 impl BatchState {
     /// Adds up windows of one state.

@@ -251,9 +251,11 @@ fn bytes_per_s(value: f64) -> String {
 }
 
 impl Tuning {
-    /// What is kept saves so much at this load; `None` where nothing is kept, or it was not measured.
+    /// What is kept saves so much at this load; `None` where nothing is kept, it was not measured, or the load climbs: no two windows
+    /// had the same one then.
     pub fn saving(&self) -> Option<Saving> {
-        Saving::of(self.worth()?)
+        let worth = self.worth().filter(|_| self.workload.climb().is_none())?;
+        Saving::of(worth)
     }
 }
 
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_hope_says_its_rule_and_is_open_where_nothing_was_measured() {
-        let hope = Hope { share: 0.2, why: "one record a request".to_owned() };
+        let hope = Hope::new(0.2, "one record a request");
         let told = hope.beside(Metric::CpuPerRecord, &step([1.0; 2], [0; 2]));
         assert_eq!((told.came_true, told.expected), (None, Expectation::Gain));
         assert!(

@@ -42,6 +42,21 @@ pub struct Hope {
     pub share: f64,
     /// What was seen, and why that calls for this change.
     pub why: String,
+    /// Nobody has said how much it may save: the share puts it in its place, and foretells nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsaid: bool,
+}
+
+impl Hope {
+    /// To save this share, 0 to 1, for this reason.
+    pub fn new(share: f64, why: impl Into<String>) -> Self {
+        Self { share, why: why.into(), is_unsaid: false }
+    }
+
+    /// Of a change of which nobody has said how much it may save; the share puts it in its place.
+    pub fn unsaid(share: f64, why: impl Into<String>) -> Self {
+        Self { is_unsaid: true, ..Self::new(share, why) }
+    }
 }
 
 /// A change that was tried.
@@ -64,7 +79,8 @@ pub struct Together {
     /// nothing was left to be held against the first state, or the budget did not reach so far.
     pub all: Option<ProofStep>,
     /// The product of the ratios that the kept changes have among each other, those of `without`. Where each is worth as much beside the
-    /// others as alone it is the ratio of `all`; above that one, gains are shared. `None` where a ratio is missing.
+    /// others as alone it is the ratio of `all`; of a cost, gains are shared above that one, and below it of what counts up. `None` where a
+    /// ratio is missing.
     pub product: Option<f64>,
     /// For each kept change all of them against all but this one, as far as the budget reached. Accepted: shown to help again.
     pub without: Vec<ProofStep>,
@@ -104,11 +120,15 @@ impl Together {
     /// All that was kept against the first state, beside the product of the single ratios, in a sentence or two; `None` where it was not
     /// measured.
     pub fn sentence(&self) -> Option<String> {
-        let all = self.all.as_ref()?.worth_in_words()?;
+        let step = self.all.as_ref()?;
+        let (all, metric) = (step.worth_in_words()?, step.comparison.as_ref()?.primary()?.estimate.metric);
+        // A gain is a ratio below 1 of a cost, and above 1 of what counts up.
+        let [shared, helped] =
+            if metric.lower_is_better() { ["larger", "smaller"] } else { ["smaller", "larger"] };
         let product = self.product.map(|product| {
             format!(
-                " The product of what each is worth beside the others is {product:.3}: the same where the gains are independent, larger where \
-                 changes share a gain, smaller where they help each other."
+                " The product of what each is worth beside the others is {product:.3}: the same where the gains are independent, {shared} where \
+                 changes share a gain, {helped} where they help each other."
             )
         });
         Some(format!("All that was kept, against the first state: {all}.{}", product.unwrap_or_default()))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, Stalls, Workload};
+use crate::{ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, Workload};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -414,9 +414,6 @@ pub struct Shard {
     /// When the window opened for all of them, milliseconds since 1970.
     pub start_unix_ms: u64,
 }
-
-/// A tail needs this many samples beyond its quantile before it is told (see docs/method.md).
-const SAMPLES_BEYOND: u64 = 10;
 
 impl Window {
     /// Whether the user ended it before its time.

@@ -248,6 +248,11 @@ impl Workload {
         Self { schedule: Schedule::Climb(climb), duration_s: steps * climb.stride_s(), ..self }
     }
 
+    /// The shortest that a window of it can be which counts: its length, but for a climb, which ends where the promise breaks.
+    pub fn least_s(&self) -> f64 {
+        self.climb().map_or(self.duration_s, |climb| climb.least_s(self.requests_per_s))
+    }
+
     /// How it climbs; `None` for a load that does not.
     pub fn climb(&self) -> Option<Climb> {
         match self.schedule {

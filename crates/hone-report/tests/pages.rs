@@ -1001,6 +1001,23 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
     ));
 }
 
+/// No two of its windows had the same load.
+#[test]
+fn of_a_load_that_climbs_the_capacity_is_told_and_nothing_else() {
+    let (mut tuning, windows) = sample::tuning();
+    let slo = hone_record::Slo { quantile: 0.99, latency_us: 10_000.0 };
+    let climb =
+        hone_record::Climb { slo, to_requests_per_s: 64_000.0, growth: 2.0, step_s: 1.0, rest_s: 0.1 };
+    tuning.workload = tuning.workload.climbing(climb);
+    let page = tuning_page(&tuning, &windows);
+    let html = check(&page);
+    let rows: Vec<String> = select(&html, "#states tbody th").into_iter().map(text_of).collect();
+    assert_eq!(rows, ["windows", "capacity, requests/s"]);
+    let look: String = select(&html, "#first-look").into_iter().map(text_of).collect();
+    assert!(look.contains("No two had the same load") && !look.contains("records a batch"), "{look}");
+    assert!(!words(&page).contains("Saved at this load"), "{}", words(&page));
+}
+
 #[test]
 fn a_story_has_its_heatmaps_capacities_and_curves() {
     let story = Story {

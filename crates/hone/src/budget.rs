@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Plan, Widths, promises};
-use hone_record::{Budget, Design, PairOutcome, Pilot};
+use hone_record::{Budget, Design, Metric, PairOutcome, Pilot};
 
 use crate::drive::{Contest, measure_pairs};
 use crate::progress::Progress;
@@ -38,22 +38,29 @@ pub(crate) fn pilot_design(plan: &Plan) -> Result<Design> {
     Ok(hone_compare::pilot(&Plan { pilot_pairs: most, control_pairs: most, ..plan.clone() })?)
 }
 
-/// Refuses before anything is started what can't fit: five A/A and five A/B pairs of windows alone.
+/// Refuses before anything is started what can't fit: five A/A and five A/B pairs of windows alone, each as short as it can be.
 ///
 /// # Errors
 /// With the least budget that might do.
-pub(crate) fn check(wanted: &Wanted, windows_s: f64) -> Result<()> {
-    let least_s = windows_s * f64::from(2 * FEWEST_PAIRS);
+pub(crate) fn check(wanted: &Wanted, least_windows_s: f64, primary: Metric) -> Result<()> {
+    let least_s = least_windows_s * f64::from(2 * FEWEST_PAIRS);
     if least_s > wanted.total_s {
-        bail!(crate::Usage(too_small(wanted.total_s, least_s, "the windows of")));
+        bail!(crate::Usage(too_small(wanted.total_s, least_s, "the windows of", primary)));
     }
     Ok(())
 }
 
-fn too_small(total_s: f64, least_s: f64, what: &str) -> String {
+fn too_small(total_s: f64, least_s: f64, what: &str, primary: Metric) -> String {
+    let shorter = match primary {
+        Metric::Capacity => {
+            "let the climb begin nearer to where the promise breaks (--from), by larger steps (--growth), promise a percentile nearer to the \
+             median (--slo)"
+        }
+        _ => "shorten the windows (--duration)",
+    };
     format!(
         "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {FEWEST_PAIRS} A/B pairs take about \
-         {:.0} s; give more, shorten the windows (--duration) or the warm-up (--warmup)",
+         {:.0} s; give more, {shorter} or shorten the warm-up (--warmup)",
         least_s.ceil()
     )
 }
@@ -81,7 +88,8 @@ pub(crate) fn measure_pilot(
         let pair_s = pairs.iter().map(|pair| pair.took_s).sum::<f64>() / pairs.len().max(1) as f64;
         let lost = pairs.len() - counted;
         let least_s = pair_s * f64::from(2 * FEWEST_PAIRS) * 1.1 + pair_s * lost as f64;
-        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,"));
+        let primary = contest.design.rule.primary;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", primary));
     }
     Ok(pairs)
 }
@@ -101,7 +109,7 @@ pub(crate) fn lay_out(
     let slots = (left_s * RESERVE / pair_s).floor().clamp(0.0, 9_000.0) as u32;
     if slots < FEWEST_PAIRS {
         let least_s = wanted.total_s - left_s + pair_s * f64::from(FEWEST_PAIRS) * 1.1;
-        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,"));
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan.primary));
     }
     let layout = fitting(plan, pilot, slots, wanted);
     let pilot_pairs = pilot.len() as u32;
@@ -161,7 +169,7 @@ fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hone_record::{Metric, Mode, PairKind};
+    use hone_record::{Mode, PairKind};
 
     fn plan() -> Plan {
         Plan {
@@ -249,7 +257,10 @@ mod tests {
         let wanted = Wanted { total_s: 30.0, effect: None };
         let message = lay_out(&plan(), &pilot(0.1), 10.0, &wanted).unwrap_err().to_string();
         assert!(message.contains("--budget 30s is too small") && message.contains("42 s"), "{message}");
-        assert!(check(&wanted, 10.0).is_err());
-        assert!(check(&wanted, 2.0).is_ok());
+        let told = check(&wanted, 10.0, Metric::CpuPerRecord).unwrap_err().to_string();
+        assert!(told.contains("--duration"), "{told}");
+        assert!(check(&wanted, 2.0, Metric::CpuPerRecord).is_ok());
+        let told = check(&wanted, 10.0, Metric::Capacity).unwrap_err().to_string();
+        assert!(told.contains("--from") && !told.contains("--duration"), "a climb has no length: {told}");
     }
 }

@@ -1,7 +1,7 @@
 //! A load that climbs until a promise breaks, made of what a user says: whose rate is where it begins, how far it may go.
 
 use anyhow::{Result, bail};
-use hone_record::{Climb, Metric, Outcome, Schedule, Slo, Window, Workload};
+use hone_record::{Climb, Engine, Metric, Outcome, Schedule, Slo, Window, Workload};
 
 use crate::Usage;
 use crate::require::promise;
@@ -24,6 +24,8 @@ const GROWTH: f64 = 1.05;
 const LEAST_STEP_S: f64 = 0.5;
 /// A queue that grows to the promise within a step makes the capacity look larger, by the promise over the step's length: by 5 % at most.
 const STEP_BY_PROMISE: f64 = 20.0;
+/// The longest window of a load, as its own check has it: a day.
+const LONGEST_S: f64 = 86_400.0;
 const LEAST_REST_S: f64 = 0.1;
 /// Behind a step at the edge nothing is left after as long as the promise; this is twice.
 const REST_BY_PROMISE: f64 = 2.0;
@@ -65,6 +67,7 @@ impl Wanted {
             )));
         }
         let climbing = workload.climbing(climb);
+        check_length(&climbing, climb)?;
         hone_load::check(&climbing)?;
         Ok(climbing)
     }
@@ -91,6 +94,22 @@ fn check_load(workload: &Workload) -> Result<()> {
     Ok(())
 }
 
+/// The length of a climb is nobody's setting, so what makes it too long is told by what does.
+fn check_length(climbing: &Workload, climb: Climb) -> Result<()> {
+    let from = climbing.requests_per_s;
+    if climbing.duration_s > LONGEST_S {
+        bail!(Usage(format!(
+            "a climb from {from} to {} requests/s for {} has {} steps of {} s, and all of them must fit in a window of a day: begin higher (--from, in a file \
+             requests_per_s), end lower (--to, climb_to), take larger steps (--growth, climb_growth), or promise a percentile nearer to the median (slo)",
+            climb.to_requests_per_s,
+            climb.slo.words(),
+            climb.rates(from).len(),
+            climb.stride_s()
+        )));
+    }
+    Ok(())
+}
+
 /// Long enough for the quantile at the first and slowest step, for random arrivals, and for a queue to show.
 fn step_s(slo: Slo, from_requests_per_s: f64) -> f64 {
     let needed = slo.samples_needed();
@@ -99,25 +118,55 @@ fn step_s(slo: Slo, from_requests_per_s: f64) -> f64 {
     (tenths - 1e-9).ceil() / 10.0
 }
 
-/// Why a window's capacity is not known though the target kept its promise: to leave it out would flatter the other arm. `None` where it
-/// is known, or the target itself is the reason.
-pub(crate) fn beyond_reach(window: &Window) -> Option<String> {
+/// A window whose capacity is not known though the target kept its promise: to leave it out would flatter the other arm.
+#[derive(Debug, PartialEq)]
+pub(crate) struct BeyondReach {
+    pub(crate) why: String,
+    /// Whether the same run, gone on with, may find more. Where the climb was too short it would measure the same again.
+    pub(crate) may_go_on: bool,
+}
+
+impl std::fmt::Display for BeyondReach {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for BeyondReach {}
+
+/// Why a window's capacity lies beyond what was asked. `None` where it is known, or the target itself is the reason.
+pub(crate) fn beyond_reach(window: &Window) -> Option<BeyondReach> {
     let climb = window.workload.climb()?;
     let name = &window.variant;
     match &window.outcome {
-        Outcome::Steady if window.value(Metric::Capacity).is_none() => Some(format!(
-            "{name} held {} at every rate up to {} requests/s, so its capacity lies above; begin a new run that climbs further \
-             (--to, in a file climb_to)",
-            climb.slo.words(),
-            crate::show::number(climb.to_requests_per_s)
-        )),
-        Outcome::GeneratorLate { lateness_us_p99, .. } => Some(format!(
-            "before {name} broke {}, the generator itself was later than that ({}): a load that costs less to send (fewer connections, \
-             more --records a batch) gets further; if a neighbour did it, go on with --resume",
-            climb.slo.words(),
-            crate::show::span_us(*lateness_us_p99)
-        )),
+        Outcome::Steady if window.value(Metric::Capacity).is_none() => Some(BeyondReach {
+            why: format!(
+                "{name} held {} at every rate up to {} requests/s, so its capacity lies above; begin a new run that climbs further \
+                 (--to, in a file climb_to)",
+                climb.slo.words(),
+                crate::show::number(climb.to_requests_per_s)
+            ),
+            may_go_on: false,
+        }),
+        Outcome::GeneratorLate { lateness_us_p99, .. } => Some(BeyondReach {
+            why: format!(
+                "before {name} broke {}, the generator itself was later than that ({}): a load that costs less to send ({}) gets further; \
+                 if a neighbour did it, go on with --resume",
+                climb.slo.words(),
+                crate::show::span_us(*lateness_us_p99),
+                cheaper(&window.workload.engine)
+            ),
+            may_go_on: true,
+        }),
         _ => None,
+    }
+}
+
+/// What makes a load cost its generator less. Clients make their batches themselves.
+fn cheaper(engine: &Engine) -> &'static str {
+    match engine {
+        Engine::Wire => "fewer connections, more records a batch",
+        _ => "fewer connections, smaller records",
     }
 }
 
@@ -170,6 +219,10 @@ mod tests {
             let found = refused(&wanted, load(1_000.0), primary);
             assert!(found.contains(message), "{wanted:?}: {found}");
         }
+        let long = refused(&wanted("p99.9=10ms"), load(1.0), Metric::Capacity);
+        for way in ["--from", "requests_per_s", "--to", "climb_to", "--growth", "slo", "a window of a day"] {
+            assert!(long.contains(way) && !long.contains("duration_s"), "{way}: {long}");
+        }
         let ramp = Workload { schedule: Schedule::Uniform, ..load(1_000.0) };
         assert!(refused(&good, ramp, Metric::Capacity).contains("leave out `schedule`"));
         let silent = Workload { acks: 0, ..load(1_000.0) };
@@ -189,8 +242,9 @@ mod tests {
         assert_eq!(beyond_reach(&window), None, "no climb");
         window.workload = wanted("p99=10ms").of(load(1_000.0), Metric::Capacity).unwrap();
         window.facts.steps = vec![step(1_000.0, 500.0), step(1_050.0, 600.0)];
-        let why = beyond_reach(&window).unwrap();
+        let BeyondReach { why, may_go_on } = beyond_reach(&window).unwrap();
         assert!(why.contains("p99 <= 10 ms at every rate up to 32") && why.contains("--to"), "{why}");
+        assert!(!may_go_on && !why.contains("--resume"), "it would hold again: {why}");
         assert!(crate::drive::troubles(&window).is_empty(), "nothing is known against the arm");
         window.facts.steps.push(step(1_102.5, 900_000.0));
         assert_eq!(beyond_reach(&window), None);
@@ -200,6 +254,12 @@ mod tests {
         assert_eq!((beyond_reach(&window), window.value(Metric::Capacity)), (None, None));
         assert_eq!(crate::drive::troubles(&window).len(), 1);
         window.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e4, limit_us: 1e4 };
-        assert!(beyond_reach(&window).unwrap().contains("the generator itself was later"));
+        let BeyondReach { why, may_go_on } = beyond_reach(&window).unwrap();
+        assert!(may_go_on && why.contains("the generator itself was later"), "{why}");
+        assert!(why.contains("more records a batch"), "{why}");
+        // A client refuses to be told how many records make a batch.
+        window.workload.engine = Engine::Librdkafka { settings: Default::default() };
+        let why = beyond_reach(&window).unwrap().why;
+        assert!(!why.contains("a batch") && why.contains("fewer connections"), "{why}");
     }
 }

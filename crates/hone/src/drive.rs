@@ -441,8 +441,8 @@ impl Contest<'_> {
 
     /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
     fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
-        if let Some(why) = seen.windows.iter().flatten().find_map(climb::beyond_reach) {
-            bail!(why);
+        if let Some(beyond) = seen.windows.iter().flatten().find_map(climb::beyond_reach) {
+            bail!(beyond);
         }
         let troubles = seen.troubles();
         let failure = seen.failure.as_ref().map(|failure| failure.reason.clone());

@@ -114,6 +114,21 @@ impl WayOn {
     pub(crate) fn resume(verb: &str, folder: &folder::RunFolder) -> Self {
         Self(format!("to go on after the last pair: hone {verb} --resume {}", folder.path().display()))
     }
+
+    /// A result of a run, with the command by which it goes on; an error that would only come again has its own way out in its words.
+    pub(crate) fn behind<T>(
+        result: anyhow::Result<T>,
+        verb: &str,
+        folder: &folder::RunFolder,
+    ) -> anyhow::Result<T> {
+        result.map_err(|error| {
+            let beyond = error.downcast_ref::<climb::BeyondReach>();
+            match beyond.is_some_and(|beyond| !beyond.may_go_on) {
+                true => error,
+                false => error.context(Self::resume(verb, folder)),
+            }
+        })
+    }
 }
 
 /// An error as a user reads it: what was tried, why it failed, and what to do next.
@@ -208,5 +223,19 @@ mod tests {
         let error = Err::<(), _>(failed()).with_context(way_on).unwrap_err();
         assert_eq!(told(&error), "pair 1: a is no b\n  next: to go on: hone tune");
         assert!(is_usage(&error));
+    }
+
+    /// Of two ways on one would measure the same again.
+    #[test]
+    fn nobody_is_sent_back_into_a_run_that_can_not_get_further() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder::RunFolder::create(parent.path(), "run").unwrap();
+        let told_of = |may_go_on| {
+            let beyond = climb::BeyondReach { why: "held at every rate".to_owned(), may_go_on };
+            let error = anyhow::Error::from(beyond).context("pair 1");
+            told(&WayOn::behind(Err::<(), _>(error), "tune", &folder).unwrap_err())
+        };
+        assert_eq!(told_of(false), "pair 1: held at every rate");
+        assert!(told_of(true).contains("next: to go on behind the last pair: hone tune --resume"));
     }
 }

@@ -3,15 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hone_record::{Bounds, Hdr, Metric, Outcome, Requirement, Slo, Window};
+use hone_record::{
+    Bounds, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, percentile, samples_for,
+};
 
 use crate::Ending;
 use crate::experiment::{did_you_mean, nearest};
 use crate::notation::seconds;
 use crate::show::{count, number, span_us};
-
-/// A tail is told with at least so many samples beyond it, as everywhere.
-const SAMPLES_BEYOND: u64 = 10;
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -210,18 +209,11 @@ fn too_few(latency: &Hdr, quantile: f64) -> String {
     format!("too few samples: {}, needed {needed}", number(latency.count() as f64))
 }
 
-/// Samples of which enough lie beyond a quantile.
-fn samples_for(quantile: f64) -> u64 {
-    (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round() as u64
-}
-
 impl fmt::Display for What {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 0.999 * 100 is 99.9 but for the last bits.
-        let percent = |quantile: f64| (quantile * 1e8).round() / 1e6;
         match self {
-            Self::Latency(quantile) => write!(formatter, "p{}", percent(*quantile)),
-            Self::EndToEnd(quantile) => write!(formatter, "e2e-p{}", percent(*quantile)),
+            Self::Latency(quantile) => formatter.write_str(&percentile(*quantile)),
+            Self::EndToEnd(quantile) => write!(formatter, "e2e-{}", percentile(*quantile)),
             what => {
                 let name = NAMED.iter().find(|(_, known)| known == what).map(|(name, _)| *name);
                 formatter.write_str(name.unwrap_or_default())

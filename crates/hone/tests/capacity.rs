@@ -66,9 +66,13 @@ fn a_target_that_is_too_good_for_the_climb_is_not_left_out_in_silence() {
     let arms = ["compare", &a, &b, "--control-pairs", "0", "--to", "160", "--json", "--quiet"];
     let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(1);
     assert!(ran.stderr.contains("at every rate up to 160 requests/s"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("--resume"), "which would measure the same again: {}", ran.stderr);
     for (wrong, message) in [
         (&["--primary", "capacity"][..], "say which one, as in slo p99=10ms"),
         (&["--slo", "p99=10ms"], "belong to the capacity"),
+        (&["--capacity", "--slo", "p99=10ms", "--duration", "3"], "cannot be used with"),
+        (&["--capacity", "--slo", "p99.9=10ms", "--from", "1"], "promise a percentile nearer to the median"),
+        (&["--capacity", "--slo", "p99=10ms", "--budget", "1m"], "is too small"),
         (&["--capacity", "--slo", "p99=10ms", "--to", "500"], "has to end above it"),
         (&["--capacity", "--slo", "p99=10ms", "--mode", "duet"], "one after the other"),
         (&["--capacity", "--slo", "p99=10ms", "--guard", "latency-p99"], "the load climbs"),
@@ -115,4 +119,15 @@ warmup_requests = 50
         "{}",
         body["load"]
     );
+    // In no two windows was the load the same, so nothing else is told of them.
+    let run = folder.path().join("runs/high-001");
+    for file in ["tuning.md", "report.html"] {
+        let told = fs::read_to_string(run.join(file)).unwrap();
+        assert!(told.contains("capacity, requests/s"), "{file}: {told}");
+        for other in ["CPU a record", "CPU, cores", "records a batch", "Saved at this load"] {
+            assert!(!told.contains(other), "{file} tells {other}");
+        }
+    }
+    let comment = hone_in(folder.path(), &["report", "runs/high-001", "--comment"]).expect_code(0).stdout;
+    assert!(!comment.contains("Saved at this load") && !comment.contains("p99"), "{comment}");
 }

@@ -300,6 +300,11 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
     refused("allow = [\"host\"]\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "say --yes");
     refused("bugdet = \"1m\"\n", 2, "did you mean `budget`");
     refused("forbid = [\"lingr\"]\n", 2, "did you mean `linger`");
+    refused("forbid = [\"linger.*\"]\n", 2, "did you mean `linger`");
+    refused("forbid = [\"host.vm.swapiness\"]\n", 2, "did you mean `host.vm.swappiness`");
+    let absent = "allow = [\"host\"]\n[[tune.candidate]]\nset = \"host.vm.swapiness=1\"\n";
+    refused(absent, 2, "did you mean `host.vm.swappiness`");
+    tune(folder.path(), &["hone.toml", "--dry-run"]).expect_code(2).expect_error("host.vm.swapiness=1");
     let forbidden = "forbid = [\"client.batch.*\"]\n";
     refused(&format!("{forbidden}{PLANTED}"), 2, "forbidden by `forbid`, which names `client.batch.*`");
     refused("[[tune.candidate]]\nset = \"env.X=1,2\"\n", 2, "sets both sides");

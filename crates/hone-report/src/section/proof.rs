@@ -1,10 +1,10 @@
 //! Steps of a proof: the table with a column for each, and what was decided of each.
 
-use hone_record::{BatchState, Proof, ProofStep};
+use hone_record::{BatchState, Comparison, Estimate, Proof, ProofStep};
 
 use super::{absent, paragraph, section};
 use crate::escape::{Element, Markup, el};
-use crate::quantity;
+use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 
 /// Rows that are quantiles of the latency.
@@ -21,6 +21,7 @@ pub(crate) fn states(proof: &Proof) -> Element {
     columns.extend(
         proof.steps.iter().map(|step| Column::numbers(lines([step.change.as_str(), step.outcome()]))),
     );
+    let climbs = proof.workload.climb().is_some();
     let mut table = Table::new("States", columns);
     let states: Vec<&BatchState> =
         std::iter::once(&first.before).chain(proof.steps.iter().map(|step| &step.after)).collect();
@@ -31,10 +32,30 @@ pub(crate) fn states(proof: &Proof) -> Element {
         };
         table.row(Markup::text(name), states.iter().map(|state| Cell::number(&told(state))).collect());
     };
+    let unknown = "not known";
+    if !climbs {
+        figures(&mut row, unknown);
+    }
+    row("windows", &|state| Some(quantity::count(state.windows.into())), unknown);
+    if climbs {
+        table.row_of_class("primary", Markup::text("capacity, requests/s"), capacities(proof, first));
+    }
+    section.child(table.finish()).child(paragraph(if climbs { OF_A_CLIMB } else { OF_A_LOAD }))
+}
+
+const OF_A_LOAD: &str = "Latency runs from the time a record was due to its acknowledgement. Columns were measured one after the other; only each step \
+     against its own state before, in pairs of windows, is judged.";
+const OF_A_CLIMB: &str = "Columns were measured one after the other; only each step against its own state before, in pairs of windows, is judged. \
+     Other figures are not told: each window climbs to where the promise breaks, so no two had the same load.";
+
+/// Adds a row of a figure by its name, with what stands where it is not known.
+type Row<'a> = dyn FnMut(&str, &dyn Fn(&BatchState) -> Option<String>, &str) + 'a;
+
+/// What the states under one load have been seen to do.
+fn figures(row: &mut Row<'_>, unknown: &str) {
     for (name, quantile) in QUANTILES {
         row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
     }
-    let unknown = "not known";
     row("CPU, cores", &|state| state.cores().map(quantity::significant), unknown);
     row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), unknown);
     row(
@@ -48,11 +69,17 @@ pub(crate) fn states(proof: &Proof) -> Element {
     row("records a batch", &|state| state.records_per_batch().map(quantity::significant), unknown);
     row("backlog, records (median)", &|state| state.backlog_p50.map(quantity::count), unknown);
     row("consumer lag, records", &|state| state.lag_records.map(quantity::count), "no consumers");
-    row("windows", &|state| Some(quantity::count(state.windows.into())), unknown);
-    section.child(table.finish()).child(paragraph(
-        "Latency runs from the time a record was due to its acknowledgement. Columns were measured one after the other; only each step \
-         against its own state before, in pairs of windows, is judged.",
-    ))
+}
+
+/// The capacity of each state, as its own comparison has it.
+fn capacities(proof: &Proof, first: &ProofStep) -> Vec<Cell> {
+    let told = |step: &ProofStep, value: fn(&Estimate) -> f64| {
+        let judged = step.comparison.as_ref().and_then(Comparison::primary);
+        let value = judged.map(|judged| quantity::significant(value(&judged.estimate)));
+        Cell::number(value.as_deref().unwrap_or(NONE))
+    };
+    let cells = proof.steps.iter().map(|step| told(step, |found| found.value_b));
+    std::iter::once(told(first, |found| found.value_a)).chain(cells).collect()
 }
 
 /// What was decided of each step, and by what.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hone_record::{
-    ALTITUDES, BatchState, Chapter, Envelope, Fate, LedgerEntry, RecordRole, STORY_QUANTILES, Story,
+    ALTITUDES, BatchState, Chapter, Envelope, Fate, LedgerEntry, Metric, RecordRole, STORY_QUANTILES, Story,
     WindowRow,
 };
 
@@ -179,6 +179,26 @@ fn steps_table(story: &Story, group: &[&Chapter]) -> Element {
         };
         table.row(Markup::text(name), states.iter().map(|state| Cell::number(&told(state))).collect());
     };
+    // Each window of a load that climbs had another one, and tells its capacity alone.
+    if first.entry.metric != Some(Metric::Capacity) {
+        figures(&mut row);
+    }
+    row("windows", &|state| Some(quantity::count(state.windows.into())), "");
+    let metric = first.entry.metric.map_or("metric", hone_record::Metric::label);
+    let ratios = group.iter().map(|chapter| Cell::number(&ratio_words(&chapter.entry)));
+    table.row_of_class(
+        "primary",
+        Markup::text(&format!("{metric}, beside its own state before")),
+        std::iter::once(Cell::number(NONE)).chain(ratios).collect(),
+    );
+    table.finish()
+}
+
+/// Adds a row of a figure by its name, with what stands where it is not known.
+type Row<'a> = dyn FnMut(&str, &dyn Fn(&BatchState) -> Option<String>, &str) + 'a;
+
+/// What the states under one load have been seen to do.
+fn figures(row: &mut Row<'_>) {
     for (name, quantile) in STORY_QUANTILES {
         row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
     }
@@ -190,15 +210,6 @@ fn steps_table(story: &Story, group: &[&Chapter]) -> Element {
         (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))
     };
     row("records a second", &reached, "not known");
-    row("windows", &|state| Some(quantity::count(state.windows.into())), "");
-    let metric = first.entry.metric.map_or("metric", hone_record::Metric::label);
-    let ratios = group.iter().map(|chapter| Cell::number(&ratio_words(&chapter.entry)));
-    table.row_of_class(
-        "primary",
-        Markup::text(&format!("{metric}, beside its own state before")),
-        std::iter::once(Cell::number(NONE)).chain(ratios).collect(),
-    );
-    table.finish()
 }
 
 fn ratio_words(entry: &LedgerEntry) -> String {

@@ -1,6 +1,6 @@
 //! A service that was tuned: what was seen, tried and why, what was kept, and what that is worth together.
 
-use hone_record::{BatchState, Tuned, TunedChange, Tuning};
+use hone_record::{BatchState, Hope, Tuned, TunedChange, Tuning};
 
 use super::{absent, ceiling, paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -14,6 +14,11 @@ pub(crate) fn first_look(tuning: &Tuning) -> Element {
     if first.windows == 0 {
         return section
             .child(absent("The first state was not looked at, so where its time went is not known."));
+    }
+    if tuning.workload.climb().is_some() {
+        return section.child(absent(
+            "Each window climbs to where the promise breaks. No two had the same load, so no figure of them is told but the capacity.",
+        ));
     }
     let each = if tuning.workload.engine.operations().is_some() { "operation" } else { "record" };
     section.child(by_part(first, each)).child(seen(first)).child(paragraph(&format!(
@@ -93,10 +98,17 @@ fn title(change: &TunedChange) -> Markup {
     Markup::text(&change.change).with(el("span").class("small path").text(change.altitude.label()))
 }
 
+fn hoped(hope: &Hope) -> Cell {
+    match hope.is_unsaid {
+        true => Cell::number("not said"),
+        false => Cell::number(&format!("{} %", quantity::significant(hope.share * 100.0))),
+    }
+}
+
 fn cells(change: &TunedChange) -> Vec<Cell> {
     vec![
         Cell::text(&change.hope.why),
-        Cell::number(&format!("{} %", quantity::significant(change.hope.share * 100.0))),
+        hoped(&change.hope),
         ratio(change.ratio),
         ratio(change.among),
         Cell::text(&change.in_the_end),

@@ -848,7 +848,7 @@ pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
     let steps = STEPS.iter().enumerate().map(|(index, (change, altitude, factor, share, why, decision))| {
         TuningStep {
             altitude: *altitude,
-            hope: Hope { share: *share, why: (*why).to_owned() },
+            hope: Hope::new(*share, *why),
             passed_over: Vec::new(),
             step: tried_step(change, *factor, *decision, &format!("step-{index}"), &mut windows),
         }

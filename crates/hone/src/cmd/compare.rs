@@ -135,8 +135,8 @@ pub(crate) struct Arguments {
     /// better. The arms are loaded one after the other (solo).
     #[arg(long, requires = "slo", conflicts_with = "primary")]
     capacity: bool,
-    /// The promise that a capacity hangs on: p99=10ms.
-    #[arg(long, value_name = "RULE")]
+    /// The promise that a capacity hangs on: p99=10ms. A window ends where it breaks, so there is no --duration.
+    #[arg(long, value_name = "RULE", conflicts_with = "duration")]
     slo: Option<String>,
     /// Requests/s at which a climb begins, in place of --rate: half of what the weaker arm can do is near enough.
     #[arg(long, value_name = "REQUESTS_PER_S", requires = "slo", conflicts_with = "rate")]
@@ -250,7 +250,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     hone_compare::plan(&plan)?;
     sides.workloads.iter().try_for_each(hone_load::check)?;
     if let Some(wanted) = asked.wanted() {
-        budget::check(&wanted, asked.windows_s(plan.mode))?;
+        budget::check(&wanted, asked.least_windows_s(plan.mode), plan.primary)?;
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
     check_cpu(&sides.builds, plan.primary)?;
@@ -332,7 +332,7 @@ fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk)
         _ => judged(&contest, folder, desk),
     });
     let kept = folder.join("pairs").exists();
-    if kept { result.with_context(|| WayOn::resume("compare", folder)) } else { result }
+    if kept { WayOn::behind(result, "compare", folder) } else { result }
 }
 
 fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
@@ -500,9 +500,9 @@ impl Asked {
         Some(budget::Wanted { total_s: self.budget_s?, effect: self.effect })
     }
 
-    /// What the windows of a pair take by themselves.
-    fn windows_s(&self, mode: Mode) -> f64 {
-        self.workload.duration_s * if mode == Mode::Solo { 2.0 } else { 1.0 }
+    /// What the windows of a pair take by themselves at least: a climb ends where the promise breaks.
+    fn least_windows_s(&self, mode: Mode) -> f64 {
+        self.workload.least_s() * if mode == Mode::Solo { 2.0 } else { 1.0 }
     }
 
     fn sides(&self, security: &Security) -> Result<Sides> {
@@ -688,6 +688,29 @@ mod tests {
             assert!(seconds(bad).is_err(), "{bad}");
             assert!(ratio(bad).is_err(), "{bad}");
         }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Only {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    /// A climb from 1,000 to 32,000 requests/s could take 94 s, and ends behind 5 where it breaks at the second step.
+    #[test]
+    fn a_budget_that_may_hold_a_climb_is_not_refused() {
+        use clap::Parser as _;
+        let capacity = ["compare", "a:1", "b:2", "--capacity", "--slo", "p99=10ms", "--budget"];
+        let check = |time: &str| {
+            let only = Only::parse_from(capacity.iter().chain([&time]));
+            let asked = Asked::of(&only.arguments).unwrap();
+            budget::check(&asked.wanted().unwrap(), asked.least_windows_s(Mode::Solo), asked.primary)
+        };
+        check("20m").unwrap();
+        let told = check("90s").unwrap_err().to_string();
+        assert!(told.contains("take about 104 s") && told.contains("--from"), "{told}");
+        let longer = Only::try_parse_from(capacity.iter().chain([&"20m", &"--duration", &"3"]));
+        assert!(longer.unwrap_err().to_string().contains("cannot be used with"));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `hone optimize FILE`: from an experiment file to a verdict and a report.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use hone_record::Foretold;
 use hone_tool::{System, interrupt};
 
 use super::{Desk, default_runs, report};
@@ -15,7 +17,7 @@ use crate::folder::RunFolder;
 use crate::optimize::steps::{Phase, PhaseEnd, took_s};
 use crate::optimize::takes::{self, MAKING, Takes};
 use crate::optimize::tree::BASELINE;
-use crate::optimize::{Findings, Job, dry, findings, is_worse, optimize, rule};
+use crate::optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
 use crate::show;
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
@@ -126,6 +128,8 @@ pub(super) struct Programs {
     pub(super) variants: Vec<(String, PathBuf)>,
     pub(super) trained_by: Vec<String>,
     pub(super) findings: Findings,
+    /// What replays foretell of the layouts of variants, by name.
+    pub(super) foretold: BTreeMap<String, Foretold>,
     /// Why the variants were not made.
     pub(super) stopped: Option<String>,
 }
@@ -165,9 +169,27 @@ pub(super) fn programs(
     };
     let plain = program(BASELINE).with_context(|| format!("{} holds no plain build", made.display()))?;
     let tried = takes.tried.into_iter().filter(|_| stopped.is_none());
-    let variants = tried.filter_map(|name| Some((name.clone(), program(&name)?))).collect();
-    let findings = findings(&RunFolder::open(&run)?)?;
-    Ok(Programs { plain, variants, trained_by: takes.trained_by, findings, stopped })
+    let variants: Vec<(String, PathBuf)> =
+        tried.filter_map(|name| Some((name.clone(), program(&name)?))).collect();
+    let run = RunFolder::open(&run)?;
+    let mut foretold = BTreeMap::new();
+    for (name, _) in &variants {
+        foretold.extend(foretold_of(&run, name)?.map(|found| (name.clone(), found)));
+    }
+    let findings = findings(&run)?;
+    Ok(Programs { plain, variants, trained_by: takes.trained_by, findings, foretold, stopped })
+}
+
+/// Seconds that the steps took which are done of the builds in `output`, whoever did them and was broken off. A step that was not finished is made anew,
+/// and nobody has written down how long it took.
+///
+/// # Errors
+/// When the experiment can't be read.
+pub(super) fn made_s(file: &Path, output: &Path) -> Result<f64> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the experiment {} can't be read", file.display()))?;
+    let run = experiment::name_in(&text).and_then(|name| newest(output, &name).ok());
+    Ok(run.map_or(0.0, |run| took_s(&run).values().sum()))
 }
 
 /// A phase of the only run in a folder: the one that is there goes on, whatever its phase.

@@ -155,13 +155,19 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     go(asked, &home, &folder, arguments.markdown, security, desk)
 }
 
-/// What earlier attempts have built, and what they took in seconds.
+/// The run with its builds, and the seconds of them that earlier attempts took.
 struct Builds {
     asked: Asked,
     earlier_s: f64,
 }
 
-/// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt. `left_s` is what is left of the budget.
+/// What all earlier attempts took to make the builds: those that were finished have it written down, of others it is what their steps took.
+fn earlier_builds_s(known: Option<&Built>, file: &Path, folder: &Path) -> Result<f64> {
+    known.map_or_else(|| optimize::made_s(file, folder), |built| Ok(built.took_s))
+}
+
+/// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt. `left_s` is what is left of the budget, but
+/// for what earlier attempts took to build.
 fn built(
     asked: Asked,
     folder: &RunFolder,
@@ -171,14 +177,14 @@ fn built(
 ) -> Result<Builds> {
     let Some(file) = asked.build.clone() else { return Ok(Builds { asked, earlier_s: 0.0 }) };
     let known = folder.read_note::<Built>(BUILT)?;
-    let earlier_s = known.as_ref().map_or(0.0, |built| built.took_s);
+    let earlier_s = earlier_builds_s(known.as_ref(), &file, &folder.join("builds"))?;
     let built = match known {
         Some(built) => built,
         None => {
             desk.progress.line(&format!("Builds: by {}", file.display()));
             let begun = Instant::now();
             let then_s = asked.estimate(security, None)?.first_change_s;
-            let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s, rest_s, then_s));
+            let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s - earlier_s, rest_s, then_s));
             let made = optimize::programs(&file, &folder.join("builds"), &stops, desk)?;
             made.stopped.iter().for_each(|why| desk.progress.line(why));
             keep_findings(&made.findings, folder)?;
@@ -186,8 +192,9 @@ fn built(
                 plain: made.plain,
                 variants: made.variants,
                 trained_by: made.trained_by,
+                foretold: made.foretold,
                 stopped: made.stopped,
-                took_s: begun.elapsed().as_secs_f64(),
+                took_s: earlier_s + begun.elapsed().as_secs_f64(),
             };
             folder.write_note(BUILT, &built)?;
             built
@@ -245,13 +252,12 @@ fn go(
     Ledger::open(home.join(ledger::NAME))?;
     left::clean_up(folder.path(), &desk.progress)?;
     let earlier_s = pairs_s(folder.path());
-    let way_on = || WayOn::resume("tune", folder);
     let budget_s = asked.budget_s;
     let left_s = || Some(budget_s? - earlier_s - begun.elapsed().as_secs_f64());
-    let builds = built(asked, folder, security, &left_s, desk).with_context(way_on)?;
+    let builds = WayOn::behind(built(asked, folder, security, &left_s, desk), "tune", folder)?;
     same_standing(&builds.asked, folder, security)?;
     let place = Place { home, folder, begun, earlier_s: earlier_s + builds.earlier_s };
-    let tuning = tuned(&builds.asked, &place, security, &desk.progress).with_context(way_on)?;
+    let tuning = WayOn::behind(tuned(&builds.asked, &place, security, &desk.progress), "tune", folder)?;
     let record = folder.write_record("tuning.json", tuning.clone())?;
     folder.write_text("tuning.md", &show::tuning::markdown(&tuning))?;
     let page = report::write(&record, None)?;
@@ -297,7 +303,37 @@ fn ending(tuning: &Tuning) -> Ending {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    /// The budget is of the whole run, however often it was broken off among its builds.
+    #[test]
+    fn what_broken_off_attempts_built_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, builds) = (folder.path().join("optimize.toml"), folder.path().join("builds"));
+        std::fs::write(&file, "name = \"x\"\n").unwrap();
+        let earlier_s = |known: Option<&Built>| earlier_builds_s(known, &file, &builds).unwrap();
+        assert_eq!(earlier_s(None), 0.0, "nothing is begun");
+        let steps = builds.join("x-001/steps");
+        std::fs::create_dir_all(&steps).unwrap();
+        for (step, took_s) in [("build-baseline", 40.0), ("train", 20.5)] {
+            let receipt = serde_json::json!({ "step": step, "took_s": took_s, "command": null, "note": "" });
+            let finished = serde_json::json!({ "receipt": receipt, "result": null });
+            std::fs::write(steps.join(format!("{step}.json")), finished.to_string()).unwrap();
+        }
+        std::fs::write(steps.join("quiet.json"), "3").unwrap();
+        assert_eq!(earlier_s(None), 60.5);
+        let built = Built {
+            plain: PathBuf::from("/plain"),
+            variants: Vec::new(),
+            trained_by: Vec::new(),
+            foretold: BTreeMap::new(),
+            stopped: None,
+            took_s: 75.0,
+        };
+        assert_eq!(earlier_s(Some(&built)), 75.0, "all of them, the last attempt among them");
+    }
 
     /// They are broken off only where nothing could be tried behind them.
     #[test]

@@ -30,6 +30,11 @@ struct Kept {
     broke: Option<String>,
 }
 
+/// The step that says what a variant's layout will do.
+pub(super) fn step_of(variant: &str) -> String {
+    format!("foretell-{variant}")
+}
+
 /// Something, or why there is none.
 type Tried<T> = Result<T, String>;
 
@@ -72,7 +77,7 @@ impl Job<'_> {
             let (Some(built), Some(base)) = (outcomes.made.get(&index), outcomes.made.get(&from)) else {
                 continue;
             };
-            let name = format!("foretell-{}", variant.name);
+            let name = step_of(&variant.name);
             let found = steps.run(Phase::Build, &name, || {
                 // Several variants can be made of one program.
                 let run = match runs.entry(from) {

@@ -43,8 +43,8 @@ use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_diagnose::emulator::Wanted;
 use hone_load::Security;
 use hone_record::{
-    Artifact, Ceiling, Diagnosis, Durability, Engine, Foretelling, Harm, Optimization, ProfileApplied,
-    Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Diagnosis, Durability, Engine, Foretelling, Foretold, Harm, Optimization,
+    ProfileApplied, Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -206,6 +206,15 @@ pub(crate) fn findings(folder: &RunFolder) -> Result<Findings> {
         ceilings: steps::result_of(folder, "ceiling")?.unwrap_or_default(),
         diagnosis: diagnosis.and_then(Result::ok),
     })
+}
+
+/// What a replay foretells of a variant's layout; `None` where nothing was replayed.
+///
+/// # Errors
+/// When its file can't be read.
+pub(crate) fn foretold_of(folder: &RunFolder, variant: &str) -> Result<Option<Foretold>> {
+    let found = steps::result_of::<Result<Foretelling, String>>(folder, &foretell::step_of(variant))?;
+    Ok(found.and_then(Result::ok).map(|found| found.ahead()))
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.

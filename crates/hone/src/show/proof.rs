@@ -1,6 +1,6 @@
 //! A proof: the table of the published case, a column for each step.
 
-use hone_record::{BatchForetold, BatchState, FigureOutcome, Proof, ProofStep};
+use hone_record::{BatchForetold, BatchState, Comparison, Estimate, FigureOutcome, Proof, ProofStep};
 
 use super::table::table;
 use super::{bytes, count, number, span_us, wrapped};
@@ -60,21 +60,35 @@ fn headline(proof: &Proof) -> String {
     format!("{}, {}. {}", proof.target, proof.load, proof.outcomes_in_words())
 }
 
-/// Head, quantiles, and what they cost.
+/// Head, quantiles, and what they cost; of loads that climb the capacity alone.
 pub(crate) fn rows(proof: &Proof) -> Vec<Vec<String>> {
     let Some(first) = proof.steps.iter().find(|step| step.comparison.is_some()) else { return Vec::new() };
     let mut states = vec![&first.before];
     states.extend(proof.steps.iter().map(|step| &step.after));
-    let row = |name: &str, cell: &dyn Fn(&BatchState) -> String| -> Vec<String> {
-        let cells = states.iter().map(|state| if state.windows == 0 { "-".to_owned() } else { cell(state) });
-        std::iter::once(name.to_owned()).chain(cells).collect()
-    };
-    let or_unknown = |told: Option<String>| told.unwrap_or_else(|| "not known".to_owned());
     let mut rows = vec![
         heads(proof, |index, _| format!("change {index}"), "original"),
         heads(proof, |_, step| step.change.clone(), ""),
         heads(proof, |_, step| step.outcome().to_owned(), ""),
     ];
+    // In no two windows of a climb was the load the same, so their other figures are of nothing that could be told.
+    match proof.workload.climb() {
+        Some(_) => rows.push(capacities(proof, first)),
+        None => rows.extend(figures(&states)),
+    }
+    rows.push(row(&states, "windows", &|state| count(state.windows.into())));
+    rows
+}
+
+fn row(states: &[&BatchState], name: &str, cell: &dyn Fn(&BatchState) -> String) -> Vec<String> {
+    let cells = states.iter().map(|state| if state.windows == 0 { "-".to_owned() } else { cell(state) });
+    std::iter::once(name.to_owned()).chain(cells).collect()
+}
+
+/// What the states under one load have been seen to do.
+fn figures(states: &[&BatchState]) -> Vec<Vec<String>> {
+    let row = |name: &str, cell: &dyn Fn(&BatchState) -> String| row(states, name, cell);
+    let or_unknown = |told: Option<String>| told.unwrap_or_else(|| "not known".to_owned());
+    let mut rows = Vec::new();
     for (name, quantile) in QUANTILES {
         let told = |state: &BatchState| state.latency_us(quantile).map_or(TOO_FEW.to_owned(), span_us);
         rows.push(row(name, &told));
@@ -95,8 +109,18 @@ pub(crate) fn rows(proof: &Proof) -> Vec<Vec<String>> {
     rows.push(row("records/s", &|state| {
         or_unknown((state.seconds > 0.0).then(|| number(state.acked_records as f64 / state.seconds)))
     }));
-    rows.push(row("windows", &|state| count(state.windows.into())));
     rows
+}
+
+/// The capacity of each state, as its own comparison has it.
+fn capacities(proof: &Proof, first: &ProofStep) -> Vec<String> {
+    let told = |step: &ProofStep, value: fn(&Estimate) -> f64| {
+        let judged = step.comparison.as_ref().and_then(Comparison::primary);
+        judged.map_or("-".to_owned(), |judged| number(value(&judged.estimate)))
+    };
+    let cells = proof.steps.iter().map(|step| told(step, |found| found.value_b));
+    let original = told(first, |found| found.value_a);
+    ["capacity, requests/s".to_owned(), original].into_iter().chain(cells).collect()
 }
 
 fn heads(proof: &Proof, cell: impl Fn(usize, &ProofStep) -> String, first: &str) -> Vec<String> {
@@ -162,10 +186,7 @@ pub(crate) fn notes(proof: &Proof) -> Vec<String> {
     let software: Vec<String> = proof.software.iter().map(|(who, what)| format!("{who} {what}")).collect();
     let mut notes = vec![
         proof.rule.clone(),
-        "Latency runs from the time a record was due to its acknowledgement. A column is all windows of its state within one comparison; \
-         columns were measured one after the other, and only each step against its own \"before\" is judged. Network is what the producers \
-         wrote to their sockets, without TCP's headers. Backlog is the records due and not acknowledged, the median over seconds."
-            .to_owned(),
+        of_a_column(proof),
         format!(
             "acks={}, storage: {}. {}",
             if proof.durability.acks == -1 { "all".to_owned() } else { proof.durability.acks.to_string() },
@@ -175,6 +196,23 @@ pub(crate) fn notes(proof: &Proof) -> Vec<String> {
     ];
     notes.extend(proof.limits.iter().cloned());
     notes
+}
+
+/// What a figure of the table is of.
+fn of_a_column(proof: &Proof) -> String {
+    const COLUMN: &str = "A column is all windows of its state within one comparison; columns were measured one after the other, and only each step \
+                          against its own \"before\" is judged.";
+    match proof.workload.climb() {
+        Some(climb) => format!(
+            "The capacity is the highest rate at which {} held. {COLUMN} Other figures are not told: each window climbs to where the promise \
+             breaks, so no two had the same load.",
+            climb.slo.words()
+        ),
+        None => format!(
+            "Latency runs from the time a record was due to its acknowledgement. {COLUMN} Network is what the producers wrote to their sockets, \
+             without TCP's headers. Backlog is the records due and not acknowledged, the median over seconds."
+        ),
+    }
 }
 
 #[cfg(test)]

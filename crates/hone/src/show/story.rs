@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_record::{BatchState, Chapter, Fate, LedgerEntry, STORY_QUANTILES, Story, Tuned};
+use hone_record::{BatchState, Chapter, Fate, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned};
 
 use super::ledger::{came, in_a_cell};
 use super::{bytes, count, number, span_us};
@@ -20,10 +20,12 @@ pub(crate) fn markdown(story: &Story) -> String {
         let _ = write!(out, "\n{}: {}\n", in_a_cell(&ceiling.workload), in_a_cell(&ceiling.words));
     }
     for diagnosis in &story.diagnoses {
-        for verdict in diagnosis.parts.iter().filter_map(|part| part.verdict.as_ref()) {
+        for part in &diagnosis.parts {
+            let Some(verdict) = &part.verdict else { continue };
+            let scope = part.scope.as_ref().map_or(String::new(), |scope| format!(" ({})", in_a_cell(scope)));
             let _ = write!(
                 out,
-                "\nWill a better layout help? {}: {} ({})\n",
+                "\nWill a better layout help{scope}? {}: {} ({})\n",
                 verdict.likelihood,
                 in_a_cell(&verdict.rule),
                 in_a_cell(&diagnosis.source)
@@ -110,13 +112,22 @@ fn tried(story: &Story, skipped: usize) -> String {
     out
 }
 
+/// What a change was hoped to save, in a cell.
+fn hoped(hope: &Hope) -> String {
+    if hope.is_unsaid { "not said".to_owned() } else { format!("{} %", number(hope.share * 100.0)) }
+}
+
 /// Where the time went, what each change was hoped to save, what came, and what all of it is worth.
 fn tuned_markdown(tuned: &Tuned) -> String {
     let mut out = String::new();
     if let Some(saving) = &tuned.saving {
         let _ = write!(out, "\n**{}.** {}\n", saving.words(), saving.how);
     }
-    let _ = write!(out, "\n{}\n\n## Why, and what came\n\n", first_look(&tuned.first));
+    let look = match tuned.objective {
+        Metric::Capacity => OF_A_CLIMB.to_owned(),
+        _ => first_look(&tuned.first),
+    };
+    let _ = write!(out, "\n{look}\n\n## Why, and what came\n\n");
     let _ = write!(
         out,
         "Ratios are of {}: with the change to what was kept until then; beside the others, of all that was kept to all but this one.\n\n\
@@ -126,11 +137,11 @@ fn tuned_markdown(tuned: &Tuned) -> String {
     for change in &tuned.changes {
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} % | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} |",
             in_a_cell(&change.change),
             change.altitude.label(),
             in_a_cell(&change.hope.why),
-            number(change.hope.share * 100.0),
+            hoped(&change.hope),
             ratio(change.ratio),
             ratio(change.among),
             in_a_cell(&change.in_the_end)
@@ -150,6 +161,9 @@ fn tuned_markdown(tuned: &Tuned) -> String {
 fn ratio(found: Option<[f64; 3]>) -> String {
     found.map_or_else(|| "-".to_owned(), |[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"))
 }
+
+/// In place of figures of windows that had no load in common.
+const OF_A_CLIMB: &str = "Each window climbs to where the promise breaks. No two had the same load, so no figure of them is told but the capacity.";
 
 fn first_look(first: &BatchState) -> String {
     let cpu = first.target_cpu.and_then(|cpu| cpu.user_share).map(|share| {
@@ -196,7 +210,9 @@ fn percent(ratio: f64) -> String {
 
 /// The state before the first change, and that with each.
 fn steps(story: &Story, group: &[&Chapter]) -> String {
-    let Some(first) = group.first() else { return String::new() };
+    let Some(first) = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity)) else {
+        return String::new();
+    };
     let states: Vec<&BatchState> =
         std::iter::once(&first.before).chain(group.iter().map(|chapter| &chapter.after)).collect();
     let of = |entry: &LedgerEntry| match entry.workload.as_str() {
@@ -230,7 +246,7 @@ fn steps(story: &Story, group: &[&Chapter]) -> String {
 
 /// The tail before the first change and after the last one that was kept: what a review asks for beside the verdict.
 fn tail(story: &Story, group: &[&Chapter]) -> Option<String> {
-    let first = group.first()?;
+    let first = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity))?;
     // What was kept at first may have been put back since.
     let kept = story.changes_of(Fate::Kept);
     let stays = |entry: &LedgerEntry| entry.is_of_all() || kept.contains(&entry.change_alone());
@@ -281,7 +297,7 @@ fn foretold(story: &Story) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hone_record::{Expectation, Foretold, Hdr, Metric, Verdict};
+    use hone_record::{Expectation, Foretold, Hdr, Verdict};
 
     fn state(us: u64) -> BatchState {
         let mut latency = Hdr::new();
@@ -324,6 +340,17 @@ mod tests {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(!text.contains("<script") && !text.contains("\n# no heading"), "{text}");
+    }
+
+    /// In no two windows of a climb was the load the same.
+    #[test]
+    fn of_capacities_no_percentiles_are_told() {
+        let mut told = story();
+        assert!(markdown(&told).contains("Percentiles, step by step") && comment(&told).contains("p50 200"));
+        told.chapters.iter_mut().for_each(|chapter| chapter.entry.metric = Some(Metric::Capacity));
+        for text in [markdown(&told), comment(&told)] {
+            assert!(!text.contains("Percentiles, step by step") && !text.contains("p50"), "{text}");
+        }
     }
 
     /// Of a change that was put back later the tail is nobody's.

@@ -1,6 +1,6 @@
 //! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
 
-use hone_record::{Tuning, TuningStep};
+use hone_record::{Hope, Tuning, TuningStep};
 
 use super::{number, proof, wrapped};
 
@@ -51,15 +51,24 @@ fn step_line(index: usize, step: &TuningStep) -> String {
         names => format!(" Next would have been {}.", names.join("; ")),
     };
     format!(
-        "{}. {} ({}): {}. {} Tried because {}; hoped to save {} %.{next}",
+        "{}. {} ({}): {}. {} Tried because {}; {}.{next}",
         index + 1,
         step.step.change,
         step.altitude.label(),
         step.step.outcome(),
         step.step.why,
         step.hope.why,
-        number(step.hope.share * 100.0)
+        hoped(&step.hope)
     )
+}
+
+/// What a change is hoped to save, in words.
+pub(crate) fn hoped(hope: &Hope) -> String {
+    let share = number(hope.share * 100.0);
+    match hope.is_unsaid {
+        true => format!("ranked by {share} %, since nobody has said what it may save"),
+        false => format!("hoped to save {share} %"),
+    }
 }
 
 fn together(tuning: &Tuning) -> Vec<String> {
@@ -83,9 +92,10 @@ fn notes(tuning: &Tuning) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hone_record::{Altitude, Decision, Hope, Metric, ProofStep, PutBack, Together};
+    use hone_record::{Altitude, Decision, Metric, ProofStep, PutBack, Together};
 
     use super::*;
+    use crate::climb::Wanted;
     use crate::show::proof::tests::proof as a_proof;
 
     /// Two changes that were accepted, one that was not.
@@ -96,7 +106,7 @@ mod tests {
             (single.change, single.decision) = (change.to_owned(), decision);
             TuningStep {
                 altitude: Altitude::Client,
-                hope: Hope { share: 0.25, why: "batches are small".to_owned() },
+                hope: Hope::new(0.25, "batches are small"),
                 passed_over: vec!["codec=lz4".to_owned()],
                 step: single.clone(),
             }
@@ -158,6 +168,47 @@ mod tests {
                 assert!(told.contains(expected), "`{expected}` is not told: {told}");
             }
         }
+    }
+
+    /// The same steps, as if a load that climbs had been tuned for.
+    fn climbing() -> Tuning {
+        let of_capacity = |step: &mut ProofStep| {
+            let judged = step.comparison.iter_mut().flat_map(|found| &mut found.judgements);
+            judged.filter(|judged| judged.primary).for_each(|judged| judged.estimate.metric = Metric::Capacity);
+        };
+        let mut found = tuning();
+        let wanted = Wanted { slo: Some("p99=10ms".to_owned()), ..Wanted::default() };
+        found.workload = wanted.of(found.workload, Metric::Capacity).unwrap();
+        found.objective = Metric::Capacity;
+        found.steps.iter_mut().for_each(|step| of_capacity(&mut step.step));
+        found.together.iter_mut().filter_map(|together| together.all.as_mut()).for_each(of_capacity);
+        found
+    }
+
+    /// No two of its windows had the same load.
+    #[test]
+    fn of_a_load_that_climbs_the_capacity_is_told_and_nothing_else() {
+        let told = text(&tuning());
+        assert!(told.contains("CPU a record") && told.contains("p99.9"), "{told}");
+        assert!(tuning().saving().is_some() && headline(&tuning()).contains("Saved at this load"));
+        let found = climbing();
+        assert_eq!(found.saving(), None);
+        for told in [text(&found), markdown(&found)] {
+            assert!(told.contains("capacity, requests/s") && told.contains("windows"), "{told}");
+            for other in ["CPU a record", "CPU, cores", "p99.9", "batches/s", "Saved at this load", "Latency runs"] {
+                assert!(!told.contains(other), "{other}: {told}");
+            }
+        }
+    }
+
+    /// What saves makes ratios below 1, and what raises a capacity above.
+    #[test]
+    fn what_the_product_means_hangs_on_which_way_the_objective_counts() {
+        let said = |found: Tuning| found.together.unwrap().sentence().unwrap();
+        let cost = said(tuning());
+        assert!(cost.contains("larger where changes share a gain, smaller where they help"), "{cost}");
+        let capacity = said(climbing());
+        assert!(capacity.contains("smaller where changes share a gain, larger where they help"), "{capacity}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a run of `hone tune` would do, and how long it takes.
 
+use super::tuning::hoped;
 use super::{count, number, time, wrapped};
 use crate::tune::candidate::Candidate;
 use crate::tune::estimate::{Estimate, Planned, Span};
@@ -50,10 +51,10 @@ fn candidates(asked: &Asked, estimate: &Estimate) -> String {
         .iter()
         .map(|Ranked { candidate, cost_s }| {
             format!(
-                "  {} ({}), hoped to save {} % in {} of windows: {}",
+                "  {} ({}), {} in {} of windows: {}",
                 candidate.name,
                 candidate.altitude.label(),
-                number(candidate.hope.share * 100.0),
+                hoped(&candidate.hope),
                 time(*cost_s),
                 candidate.hope.why
             )

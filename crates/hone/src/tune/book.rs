@@ -30,7 +30,7 @@ pub(crate) fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> Le
     LedgerEntry {
         change: format!("{}: {}", step.altitude.label(), step.step.change),
         question: format!("Does {} help, beside the state kept until step {number}?", step.step.change),
-        foretold: Some(step.hope.beside(about.objective, &step.step)),
+        foretold: (!step.hope.is_unsaid).then(|| step.hope.beside(about.objective, &step.step)),
         ..of(about, &step.step)
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         let again = ProofStep { comparison: not_shown(&step), ..again };
         let tuned = |change: &str| TuningStep {
             altitude: Altitude::Client,
-            hope: Hope { share: 0.2, why: "one record a request".to_owned() },
+            hope: Hope::new(0.2, "one record a request"),
             passed_over: Vec::new(),
             step: ProofStep { change: change.to_owned(), ..step.clone() },
         };

@@ -88,11 +88,25 @@ impl Candidate {
         family(&self.name)
     }
 
+    /// The settings that it sets, each by its name as it is written.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let outside = self.outside.iter().map(|change| format!("{}.{}", change.kind, change.name));
+        self.steps.iter().flat_map(Step::names).chain(outside).collect()
+    }
+
+    /// What another value can take the place of: the setting, where it is only one. Of several that belong together something would be lost.
+    pub(crate) fn place(&self) -> &str {
+        if self.names().len() == 1 { self.family() } else { &self.name }
+    }
+
     /// Whether nothing of another one is left where this is made after it.
     pub(crate) fn takes_the_place_of(&self, other: &Self) -> bool {
-        let both_build = self.program.is_some() && other.program.is_some();
-        let is_one = |candidate: &Self| candidate.steps.len() + candidate.outside.len() == 1;
-        both_build || (is_one(self) && is_one(other) && self.family() == other.family())
+        let is_build = |candidate: &Self| candidate.program.is_some();
+        match (is_build(self), is_build(other)) {
+            (true, true) => true,
+            (false, false) => self.place() == other.place(),
+            _ => false,
+        }
     }
 
     /// All its changes but that of the program, in words of `hone compare`.
@@ -176,6 +190,9 @@ mod tests {
         assert!(of("linger=50ms").takes_the_place_of(&of("linger=20ms")));
         assert!(!of("linger=50ms").takes_the_place_of(&of("codec=lz4")));
         assert!(!of("linger=50ms,batch-size=64KiB").takes_the_place_of(&of("batch-size=64KiB")));
+        // The batch size was measured with it, and would be gone.
+        assert!(!of("linger=50ms").takes_the_place_of(&of("linger=20ms,batch-size=64KiB")));
+        assert!(!of("linger=50ms,batch-size=64KiB").takes_the_place_of(&of("linger=20ms,codec=lz4")));
         let build = |name: &str| Candidate::of_program(name.to_owned(), PathBuf::from(name), Hope::default());
         assert!(build("pgo+bolt").takes_the_place_of(&build("pgo")));
         assert!(!build("pgo").takes_the_place_of(&of("linger=50ms")));

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::candidate::Candidate;
 use super::file::{Asked, turns};
-use super::forbid;
 use super::propose::{AtMost, at_most};
 use super::session::PILOT_PAIRS;
 use crate::arm::is_address;
@@ -136,14 +135,14 @@ impl Asked {
         Span { most_s: once.most_s.map(|most_s| most_s * times), ..once }
     }
 
-    /// Least: the windows alone. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts.
+    /// Least: the windows alone, and of loads that climb as short as one can be that tells a capacity. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts.
     fn windows(&self, mode: Mode, pairs: u32) -> Span {
         let load = &self.workload;
         let start_s = if is_address(&self.place) { PREPARED_MOST_S } else { START_MOST_S };
         let warm_up_s = load.warmup_requests as f64 / load.requests_per_s.max(1.0);
-        let windows_s = turns(mode) * load.duration_s;
+        let [least_s, most_s] = [load.least_s(), load.duration_s].map(|window_s| turns(mode) * window_s);
         let of_all = |pair_s: f64| f64::from(pairs) * pair_s;
-        Span { least_s: of_all(windows_s), most_s: Some(of_all(windows_s + 2.0 * (warm_up_s + start_s))) }
+        Span { least_s: of_all(least_s), most_s: Some(of_all(most_s + 2.0 * (warm_up_s + start_s))) }
     }
 
     /// The candidates that are known, of the file or of Hone.
@@ -159,23 +158,25 @@ impl Asked {
         if !self.find {
             return Ok(Vec::new());
         }
-        let all = at_most(&self.workload, &self.allowed, self.latency_limit_ms()?, self.durability);
+        let is_cluster = is_address(&self.place);
+        let limit_ms = self.latency_limit_ms()?;
+        let all = at_most(&self.workload, &self.allowed, limit_ms, self.durability, is_cluster);
         let may = |rule: &AtMost| {
             let example = Candidate::of_settings(&[rule.example.to_owned()], Hope::default());
-            example.is_ok_and(|example| forbid::by(&self.forbid, &example, &self.workload.engine).is_none())
+            example.is_ok_and(|example| self.forbidden_by(&example).is_none())
         };
         Ok(all.into_iter().filter(may).collect())
     }
 
-    /// One of each family can be kept, one build, and one of each rule.
+    /// One value of each setting can be kept, one build, and one of each rule.
     fn kept_at_most(&self, built: usize, rules: usize) -> usize {
-        let family = |candidate: &Candidate| match candidate.program {
+        let place = |candidate: &Candidate| match candidate.program {
             Some(_) => String::new(),
-            None => candidate.family().to_owned(),
+            None => candidate.place().to_owned(),
         };
-        let families: BTreeSet<String> = self.candidates.iter().map(family).collect();
+        let places: BTreeSet<String> = self.candidates.iter().map(place).collect();
         let has_build = self.candidates.iter().any(|candidate| candidate.program.is_some());
-        families.len() + usize::from(built > 0 && !has_build) + rules
+        places.len() + usize::from(built > 0 && !has_build) + rules
     }
 }
 
@@ -251,6 +252,19 @@ mod tests {
         );
         let again = of_text(&FILE.replace("keep_disturbed = true\nMORE", "find = false"), None);
         assert_eq!(again.total.most_s, Some(pair_s * (5.0 + 2.0 * 13.0 * (2.0 + 3.0))), "but for the look");
+    }
+
+    /// A climb ends where the promise breaks, and need not go as far as it may.
+    #[test]
+    fn a_climb_takes_four_steps_at_least_and_all_of_them_at_most() {
+        let climb = "objective = \"capacity\"\nslo = \"p99=10ms\"\nfind = false";
+        let text = FILE.replace("MORE", climb).replace("duration_s = 5\n", "");
+        let found = of_text(&text, None);
+        // Steps of 1.2 s with a rest of 0.1 s, 72 of them from 1,000 to 32,000 requests/s.
+        let near = |found: f64, expected: f64| (found - expected).abs() < 1e-6;
+        assert!(near(found.first_change_s, 2.0 * 4.0 * 1.3 * 18.0), "{found:?}");
+        let pair_s = 2.0 * (72.0 * 1.3 + 2.0 + 1.0);
+        assert!(near(found.comparison.most_s.unwrap(), 13.0 * pair_s), "{found:?}");
     }
 
     #[test]

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_record::{Altitude, Engine, Hope, Metric, Mode, Workload};
+use hone_host::kernel::Files;
+use hone_record::{Altitude, Engine, Expectation, Foretold, Hope, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
 use super::estimate::Estimate;
+use super::propose::LEAST_HOPE;
 use super::{forbid, of_host};
 use crate::Usage;
 use crate::climb::Wanted;
@@ -170,10 +172,13 @@ pub(crate) struct Built {
     /// The loads of their own experiment that trained them.
     #[serde(default)]
     pub(crate) trained_by: Vec<String>,
+    /// What replays foretell of the layouts of variants, by name.
+    #[serde(default)]
+    pub(crate) foretold: BTreeMap<String, Foretold>,
     /// Why none of the variants was made.
     #[serde(default)]
     pub(crate) stopped: Option<String>,
-    /// Seconds that the attempt took which ended them.
+    /// Seconds that all attempts took to make them.
     pub(crate) took_s: f64,
 }
 
@@ -221,7 +226,8 @@ pub(crate) fn parse(text: &str, path: &Path, embedded: &str) -> Result<Asked> {
         Usage(problem + &more)
     })?;
     file.tune.beside(path.parent().unwrap_or(Path::new("")));
-    asked(file, embedded).map_err(|error| match error.downcast::<Usage>() {
+    let asked = asked(file, embedded).and_then(|asked| of_one_length(asked, text));
+    asked.map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(problem)) => Usage(format!("{}: {problem}", path.display())).into(),
         Err(error) => error.context(path.display().to_string()),
     })
@@ -286,6 +292,25 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     Ok(asked)
 }
 
+/// A climb is as long as its steps: a length beside it would be written over in silence.
+fn of_one_length(asked: Asked, text: &str) -> Result<Asked> {
+    let name = &asked.workload.name;
+    if asked.workload.climb().is_some() && says_how_long(text, name) {
+        bail!(Usage(format!(
+            "[workload.{name}]: `duration_s` has no say where the load climbs, since each window ends where the promise breaks: leave it out; \
+             slo, climb_to, climb_growth and the load's requests_per_s say how long that may take"
+        )));
+    }
+    Ok(asked)
+}
+
+/// Whether a load of the file has a length of its own, which the load that was read does not tell: it has one in any case.
+fn says_how_long(text: &str, workload: &str) -> bool {
+    let file: Option<toml::Table> = text.parse().ok();
+    let of = |file: &toml::Table| file.get("workload")?.get(workload)?.get("duration_s").cloned();
+    file.as_ref().and_then(of).is_some()
+}
+
 fn check_build(build: Option<&Path>, place: &str) -> Result<()> {
     let names = place.contains(PROGRAM);
     match build {
@@ -323,7 +348,7 @@ fn candidate(table: CandidateTable) -> Result<Candidate> {
         bail!(Usage(format!("[[tune.candidate]]: hope is a share, 0 to 1, got {share}")));
     }
     let why = if table.why.is_empty() { "the file asks for it".to_owned() } else { table.why };
-    let hope = Hope { share, why };
+    let hope = if table.hope.is_none() { Hope::unsaid(share, why) } else { Hope::new(share, why) };
     match (table.set, table.program) {
         (Some(Settings::One(one)), None) => Candidate::of_settings(&[one], hope),
         (Some(Settings::Several(several)), None) => Candidate::of_settings(&several, hope),
@@ -351,7 +376,7 @@ impl Asked {
     /// What can be known before anything is started: every candidate alone on the first state, and what it promises.
     fn check(&self) -> Result<()> {
         hone_load::check(&self.workload)?;
-        forbid::check(&self.forbid)?;
+        forbid::check(&self.forbid, &Files::new(&self.host_root))?;
         if self.workload.climb().is_some() && !self.require.is_empty() {
             bail!(Usage(
                 "[tune]: `require` has no load to hold for where the load climbs until the promise breaks; the promise is `slo`"
@@ -375,9 +400,13 @@ impl Asked {
                     candidate.altitude.label()
                 )));
             }
-            if let Some(by) = forbid::by(&self.forbid, candidate, &self.workload.engine) {
+            if let Some(by) = self.forbidden_by(candidate) {
+                let along = match candidate.altitude {
+                    Altitude::Host => ", which it sets or takes along",
+                    Altitude::Binary | Altitude::Broker | Altitude::Client => "",
+                };
                 bail!(Usage(format!(
-                    "candidate `{}` is forbidden by `forbid`, which names `{by}`; take one of the two out of the file",
+                    "candidate `{}` is forbidden by `forbid`, which names `{by}`{along}; take one of the two out of the file",
                     candidate.name
                 )));
             }
@@ -432,6 +461,7 @@ impl Asked {
             plain,
             variants: Vec::new(),
             trained_by: Vec::new(),
+            foretold: BTreeMap::new(),
             stopped: None,
             took_s: 0.0,
         })
@@ -446,7 +476,7 @@ impl Asked {
         if self.allowed.contains(&Altitude::Binary) {
             let why = why_a_build(&built.trained_by);
             let candidates = built.variants.iter().map(|(name, path)| {
-                let hope = Hope { share: HOPE_OF_A_BUILD, why: why.clone() };
+                let hope = hope_of_a_build(&why, built.foretold.get(name));
                 Candidate::of_program(format!("build {name}"), path.clone(), hope).by_hone()
             });
             self.candidates.extend(candidates);
@@ -459,23 +489,46 @@ impl Asked {
         if !self.find || !self.allowed.contains(&Altitude::Host) {
             return (self, None);
         }
-        match of_host::found(&self.host_root, &self.place, data, self.objective) {
-            Ok(found) => {
-                let named = |one: &Candidate| self.candidates.iter().any(|named| named.name == one.name);
-                let found: Vec<Candidate> =
-                    found.into_iter().filter(|one| self.may_try(one) && !named(one)).collect();
-                self.candidates.extend(found);
-                (self, None)
-            }
-            Err(why) => (self, Some(why)),
-        }
+        let found = match of_host::found(&self.host_root, &self.place, data, self.objective) {
+            Ok(found) => found,
+            Err(why) => return (self, Some(why)),
+        };
+        let left_out = self.left_out(&found);
+        let named = |one: &Candidate| self.candidates.iter().any(|named| named.name == one.name);
+        let found: Vec<Candidate> =
+            found.into_iter().filter(|one| named(one) || self.may_try(one)).collect();
+        let why = left_out.filter(|_| found.is_empty());
+        let new: Vec<Candidate> = found.into_iter().filter(|one| !named(one)).collect();
+        self.candidates.extend(new);
+        (self, why)
+    }
+
+    /// What keeps changes that Hone found from being tried, in words; `None` where nothing does.
+    fn left_out(&self, found: &[Candidate]) -> Option<String> {
+        let (forbidden, rest): (Vec<&Candidate>, Vec<&Candidate>) =
+            found.iter().partition(|one| self.forbidden_by(one).is_some());
+        let promising: Vec<&Candidate> = rest.into_iter().filter(|one| !self.may_try(one)).collect();
+        let told = |of: &[&Candidate], why: &str| {
+            let names: Vec<&str> = of.iter().map(|one| &*one.name).collect();
+            (!names.is_empty()).then(|| format!("{} {why}", names.join(", ")))
+        };
+        let all = [
+            told(&promising, "would change what an acknowledgement promises, which takes durability = true"),
+            told(&forbidden, "would set or take along what `forbid` names"),
+        ];
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Whether a candidate that Hone found may be tried: it is not forbidden, and promises what was promised.
     pub(crate) fn may_try(&self, candidate: &Candidate) -> bool {
-        let engine = &self.workload.engine;
-        let keeps = || candidate.promise(engine).is_ok_and(|promise| promise.is_none());
-        forbid::by(&self.forbid, candidate, engine).is_none() && (self.durability || keeps())
+        let keeps = || candidate.promise(&self.workload.engine).is_ok_and(|promise| promise.is_none());
+        self.forbidden_by(candidate).is_none() && (self.durability || keeps())
+    }
+
+    /// What of `forbid` forbids a candidate.
+    pub(super) fn forbidden_by(&self, candidate: &Candidate) -> Option<&str> {
+        forbid::by(&self.forbid, candidate, &self.workload.engine, &Files::new(&self.host_root))
     }
 
     /// The rule's words about what is not touched.
@@ -515,6 +568,16 @@ impl Asked {
 }
 
 /// What is known of a build before it is measured.
+/// A layout of which a replay foretells no gain is tried behind all others, and tried: the rule is not calibrated, and what ran was another load.
+fn hope_of_a_build(why: &str, foretold: Option<&Foretold>) -> Hope {
+    let Some(foretold) = foretold else { return Hope::new(HOPE_OF_A_BUILD, why) };
+    let share = match foretold.expected {
+        Expectation::Gain | Expectation::Open => HOPE_OF_A_BUILD,
+        Expectation::Nothing | Expectation::Harm => LEAST_HOPE,
+    };
+    Hope::new(share, format!("{why}; of its layout a replay of what ran foretells: {}", foretold.expected))
+}
+
 fn why_a_build(trained_by: &[String]) -> String {
     let loads = match trained_by {
         [] => "loads of its own experiment".to_owned(),
@@ -543,6 +606,18 @@ mod tests {
         assert_eq!(asked.guards, [Metric::LatencyP99]);
         assert!(!asked.allowed.contains(&Altitude::Host) && !asked.durability && asked.find);
         assert_eq!(asked.target, "an embedded broker");
+    }
+
+    /// Nothing that somebody writes is written over in silence.
+    #[test]
+    fn the_length_of_a_climb_is_that_of_its_steps() {
+        let text = "name = \"x\"\n[tune]\nobjective = \"capacity\"\nslo = \"p99=10ms\"\n[workload.high]\nrecord_bytes = 100\n";
+        let asked = read(text).unwrap();
+        assert!(asked.workload.climb().is_some() && asked.workload.least_s() < asked.workload.duration_s);
+        let error = read(&format!("{text}duration_s = 5\n")).unwrap_err();
+        let told = format!("{error:#}");
+        assert!(crate::is_usage(&error) && told.contains("[workload.high]: `duration_s` has no say"), "{told}");
+        read(&format!("{text}[workload.other]\nduration_s = 5\n").replace("slo", "workload = \"high\"\nslo")).unwrap();
     }
 
     /// A rule about failures says nothing of how late anything may be.
@@ -644,8 +719,13 @@ mod tests {
         let asked = read(&PLAIN.replace("budget", &target)).unwrap();
         let built = Built {
             plain: PathBuf::from("/a b/broker"),
-            variants: vec![("pgo".to_owned(), PathBuf::from("/pgo/broker"))],
+            variants: ["pgo", "bolt", "pgo+bolt"].map(|name| (name.to_owned(), PathBuf::from(name))).to_vec(),
             trained_by: vec!["telemetry".to_owned()],
+            foretold: [("bolt", Expectation::Gain), ("pgo+bolt", Expectation::Nothing)]
+                .map(|(name, expected)| {
+                    (name.to_owned(), Foretold { expected, rule: String::new(), came_true: None })
+                })
+                .into(),
             stopped: None,
             took_s: 1.0,
         };
@@ -655,8 +735,11 @@ mod tests {
             (asked.candidates[0].name.as_str(), asked.candidates[0].altitude),
             ("build pgo", Altitude::Binary)
         );
-        let why = &asked.candidates[0].hope.why;
-        assert!(why.contains("a profile of telemetry of its own experiment"), "{why}");
+        let [plain, gain, nothing] = [0, 1, 2].map(|index: usize| asked.candidates[index].hope.clone());
+        assert!(plain.why.contains("a profile of telemetry of its own experiment"), "{plain:?}");
+        // What was replayed says more than a guess.
+        assert!(gain.share == plain.share && gain.why.ends_with("foretells: a gain"), "{gain:?}");
+        assert!(nothing.share == LEAST_HOPE && nothing.why.ends_with("foretells: no difference"), "{nothing:?}");
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! Settings that a tuning run leaves alone: names, or patterns that end in `*`. Pure.
+//! Settings that a tuning run leaves alone: names, or patterns that end in `*`. Pure but for what the kernel has.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::{Result, bail};
-use hone_host::knob;
+use hone_host::kernel::Kernel;
+use hone_host::knob::{self, KNOBS};
+use hone_host::setting::Setting;
 use hone_record::Engine;
 
 use super::candidate::Candidate;
@@ -28,17 +31,20 @@ const SAME: [(&str, &[&str]); 10] = [
     ("partitions", &["load.partitions"]),
 ];
 
+/// Where the settings of disks are.
+const DISKS: &str = "sys/block/";
+
 /// Whether each is a name that a setting can have, or the beginning of some.
 ///
 /// # Errors
 /// With the first that is none, and what may have been meant.
-pub(crate) fn check(forbid: &[String]) -> Result<()> {
+pub(crate) fn check(forbid: &[String], kernel: &dyn Kernel) -> Result<()> {
     forbid.iter().try_for_each(|one| {
         let wrong = match one.split_once('=') {
             Some((name, _)) => {
                 Some(format!("a setting is forbidden with all its values: write `{}`", name.trim()))
             }
-            None => wrong(one),
+            None => wrong(one, kernel),
         };
         match wrong {
             Some(why) => bail!(Usage(format!("[tune]: forbid `{one}`: {why}"))),
@@ -47,40 +53,83 @@ pub(crate) fn check(forbid: &[String]) -> Result<()> {
     })
 }
 
-fn wrong(one: &str) -> Option<String> {
-    let stem = one.strip_suffix('*').unwrap_or(one);
+fn wrong(one: &str, kernel: &dyn Kernel) -> Option<String> {
+    let (stem, begins) = one.strip_suffix('*').map_or((one, false), |stem| (stem, true));
     if stem.is_empty() || stem.contains('*') {
         return Some(
             "write a name, or the beginning of some with one `*` at its end, as in topic.*".to_owned(),
         );
     }
-    let words = || SAME.iter().map(|(word, _)| *word);
-    let of_kind = stem.split_once('.').is_some_and(|(kind, name)| match kind {
-        "load" if !one.ends_with('*') => change::LOAD.contains(&name),
-        _ => change::is_kind(kind) && (one.ends_with('*') || !name.is_empty()),
-    });
-    let begins = one.ends_with('*')
-        && words().chain(change::kinds()).any(|known| known.starts_with(stem.trim_end_matches('.')));
-    if of_kind || begins || words().any(|word| word == one) {
-        return None;
+    let begins_some = || begins && words().chain(change::kinds()).any(|known| known.starts_with(stem));
+    match stem.split_once('.') {
+        Some(("host", name)) => (!is_of_host(name, begins, kernel)).then(|| no_host(name)),
+        Some(("load", name)) if change::LOAD.into_iter().any(|known| is_meant(known, name, begins)) => None,
+        Some((kind, name)) if kind != "load" && change::is_kind(kind) && (begins || !name.is_empty()) => None,
+        // Behind a word there is nothing: `linger.*` would forbid nothing.
+        _ if begins_some() => None,
+        _ if words().any(|word| word == one) => None,
+        _ => Some(no_name(stem, begins)),
     }
+}
+
+fn words() -> impl Iterator<Item = &'static str> {
+    SAME.iter().map(|(word, _)| *word)
+}
+
+fn is_meant(known: &str, name: &str, begins: bool) -> bool {
+    if begins { known.starts_with(name) } else { known == name }
+}
+
+fn no_name(stem: &str, begins: bool) -> String {
     let of_kind = stem.split_once('.').and_then(|(kind, name)| {
         let kind = nearest(kind, change::kinds()).filter(|near| *near != "load")?;
-        let star = if one.ends_with('*') { "*" } else { "" };
+        let star = if begins { "*" } else { "" };
         Some(format!("{kind}.{name}{star}"))
     });
     let near = nearest(stem, words()).map(str::to_owned).or(of_kind);
-    Some(format!(
+    format!(
         "no setting has this name{}; there are {}, and {}",
         did_you_mean(near.as_deref()),
         words().collect::<Vec<_>>().join(", "),
         change::kinds().map(|kind| format!("{kind}.NAME")).collect::<Vec<_>>().join(", ")
-    ))
+    )
 }
 
-/// What forbids a candidate, if something does.
-pub(crate) fn by<'a>(forbid: &'a [String], candidate: &Candidate, engine: &Engine) -> Option<&'a str> {
-    let names = names(candidate, engine);
+/// Whether the machine can have a setting that is called so, or begins so: one that `hone host` knows, on whatever disk, or one that is there.
+fn is_of_host(name: &str, begins: bool, kernel: &dyn Kernel) -> bool {
+    let path = path_of(name);
+    if KNOBS.iter().any(|knob| is_meant(knob.name, name, begins)) || knob::of_path(&path).is_some() {
+        return true;
+    }
+    if !begins {
+        let is_setting = Setting::parse(Path::new("/"), name).is_ok();
+        return is_setting && kernel.exists(&path) && kernel.list(&path).is_empty();
+    }
+    // Disks come and go, and a file may be meant for several machines.
+    path.starts_with(DISKS)
+        || DISKS.starts_with(&path)
+        || path.rsplit_once('/').is_some_and(|(folder, beginning)| {
+            path.starts_with("proc/sys/") && kernel.list(folder).iter().any(|file| file.starts_with(beginning))
+        })
+}
+
+fn no_host(name: &str) -> String {
+    let near = nearest(name, KNOBS.iter().map(|knob| knob.name)).filter(|near| *near != name);
+    format!(
+        "this machine's kernel has no setting of this name{}; write a sysctl, as host.vm.swappiness, a file, as \
+         host.sys/block/vda/queue/scheduler, or a knob of hone host, as host.queue.scheduler",
+        did_you_mean(near.map(|near| format!("host.{near}")).as_deref())
+    )
+}
+
+/// What forbids a candidate, if something does: a name of what it sets, or of what its writes take along.
+pub(crate) fn by<'a>(
+    forbid: &'a [String],
+    candidate: &Candidate,
+    engine: &Engine,
+    kernel: &dyn Kernel,
+) -> Option<&'a str> {
+    let names = names(candidate, engine, kernel);
     let meant = |one: &&String| match one.strip_suffix('*') {
         Some(stem) => names.iter().any(|name| name.starts_with(stem)),
         None => names.contains(*one),
@@ -89,13 +138,13 @@ pub(crate) fn by<'a>(forbid: &'a [String], candidate: &Candidate, engine: &Engin
 }
 
 /// All names of what it sets: as they are written, as the client and the kernel have them, and what says the same.
-fn names(candidate: &Candidate, engine: &Engine) -> BTreeSet<String> {
+fn names(candidate: &Candidate, engine: &Engine, kernel: &dyn Kernel) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = candidate.steps.iter().flat_map(|step| step.names()).collect();
     let changes = candidate.changes(engine).unwrap_or_else(|_| candidate.outside.clone());
     for change in &changes {
         found.insert(format!("{}.{}", change.kind, change.name));
         if change.kind == "host" {
-            found.extend(of_host(&change.name));
+            found.extend(written(&path_of(&change.name), kernel).iter().flat_map(|path| of_host(path)));
         }
     }
     for (word, others) in SAME {
@@ -107,29 +156,82 @@ fn names(candidate: &Candidate, engine: &Engine) -> BTreeSet<String> {
     found
 }
 
-/// A setting of the kernel by its path, as a sysctl, and by the name that `hone host` has for it.
-fn of_host(name: &str) -> Vec<String> {
-    let path = match name.contains('/') {
+/// The path of a setting of the kernel, by its path or as a sysctl.
+fn path_of(name: &str) -> String {
+    match name.contains('/') {
         true => name.trim_start_matches('/').to_owned(),
         false => format!("proc/sys/{}", name.replace('.', "/")),
-    };
+    }
+}
+
+/// All that the kernel sets when this one is written. What has to be written before it to be had back is not changed by it.
+fn written(path: &str, kernel: &dyn Kernel) -> Vec<String> {
+    let all = knob::closure(path, kernel).into_iter();
+    all.filter(|other| knob::rank(other) >= knob::rank(path)).collect()
+}
+
+/// A setting of the kernel by its path, as a sysctl, and by the name that `hone host` has for it.
+fn of_host(path: &str) -> Vec<String> {
     let sysctl = path.strip_prefix("proc/sys/").map(|name| name.replace('/', "."));
-    let knob = knob::of_path(&path).map(|place| place.knob.name.to_owned());
-    let names = [Some(path.clone()), Some(format!("/{path}")), sysctl, knob];
+    let knob = knob::of_path(path).map(|place| place.knob.name.to_owned());
+    let names = [Some(path.to_owned()), Some(format!("/{path}")), sysctl, knob];
     names.into_iter().flatten().map(|name| format!("host.{name}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use hone_host::kernel::Files;
     use hone_record::Hope;
 
     use super::*;
 
+    /// One disk, whose scheduler keeps something.
+    fn machine() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for path in [
+            "proc/sys/vm/swappiness",
+            "proc/sys/vm/no_knob",
+            "sys/block/vda/queue/scheduler",
+            "sys/block/vda/queue/iosched/read_expire",
+        ] {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "1\n").unwrap();
+        }
+        root
+    }
+
     fn forbids(forbid: &str, setting: &str) -> bool {
         let candidate = Candidate::of_settings(&[setting.to_owned()], Hope::default()).unwrap();
         let engine = Engine::Librdkafka { settings: Default::default() };
-        check(&[forbid.to_owned()]).unwrap();
-        by(&[forbid.to_owned()], &candidate, &engine).is_some()
+        let (root, forbid) = (machine(), [forbid.to_owned()]);
+        let kernel = Files::new(root.path());
+        check(&forbid, &kernel).unwrap();
+        by(&forbid, &candidate, &engine, &kernel).is_some()
+    }
+
+    /// Whoever forbids one setting forbids the writes that set it along with another.
+    #[test]
+    fn what_a_write_takes_along_is_forbidden_too() {
+        let scheduler = "host.sys/block/vda/queue/scheduler=none";
+        for (forbid, setting) in [
+            ("host.queue.nr_requests", scheduler),
+            ("host.queue.wbt_lat_usec", scheduler),
+            ("host.sys/block/vda/queue/iosched/read_expire", scheduler),
+            ("host.sys/block/vda/queue/iosched/*", "host.sys/block/vda/queue/nr_requests=64"),
+            ("host.vm.dirty_ratio", "host.vm.dirty_bytes=100000000"),
+            ("host.vm.dirty_background_bytes", "host.vm.dirty_background_ratio=3"),
+            ("host.vm.no_knob", "host.vm.no_knob=2"),
+        ] {
+            assert!(forbids(forbid, setting), "{forbid} {setting}");
+        }
+        for (forbid, setting) in [
+            ("host.queue.scheduler", "host.sys/block/vda/queue/nr_requests=64"),
+            ("host.queue.read_ahead_kb", scheduler),
+            ("host.vm.dirty_bytes", "host.vm.dirty_background_bytes=1000000"),
+        ] {
+            assert!(!forbids(forbid, setting), "{forbid} {setting}");
+        }
     }
 
     #[test]
@@ -167,6 +269,22 @@ mod tests {
 
     #[test]
     fn a_name_that_no_setting_can_have_is_refused() {
+        let root = machine();
+        let kernel = Files::new(root.path());
+        for fine in [
+            "host.*",
+            "host.q*",
+            "host.vm.sw*",
+            "host.sys/block/nvme0n1/*",
+            "host./sys/block/nvme0n1/queue/scheduler",
+            "host.queue.scheduler",
+            "host.vm.no_knob",
+            "load.*",
+            "lin*",
+            "top*",
+        ] {
+            check(&[fine.to_owned()], &kernel).unwrap_or_else(|error| panic!("{fine}: {error}"));
+        }
         for (forbid, expected) in [
             ("lingr", "did you mean `linger`?"),
             ("topics.retention.ms", "did you mean `topic.retention.ms`?"),
@@ -178,8 +296,16 @@ mod tests {
             ("load.rate", "no setting has this name"),
             ("env.", "no setting has this name"),
             ("zzz*", "no setting has this name"),
+            // Would forbid nothing.
+            ("linger.*", "no setting has this name; did you mean `linger`?"),
+            ("load.acknowledge*", "no setting has this name"),
+            ("host.vm.swapiness", "did you mean `host.vm.swappiness`?"),
+            ("host.vm.swapi*", "no setting of this name"),
+            ("host.vm", "no setting of this name"),
+            ("host.", "no setting of this name"),
+            ("host./etc/passwd", "no setting of this name"),
         ] {
-            let error = check(&[forbid.to_owned()]).expect_err(forbid);
+            let error = check(&[forbid.to_owned()], &kernel).expect_err(forbid);
             assert!(crate::is_usage(&error), "{forbid}");
             assert!(error.to_string().contains(expected), "{forbid}: {error}");
         }

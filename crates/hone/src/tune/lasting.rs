@@ -18,8 +18,9 @@ pub(super) fn to_keep(kept: &[Candidate], engine: &Engine, folder: &RunFolder) -
     let of_host = |candidate: &&Candidate| candidate.altitude == Altitude::Host;
     let mut lines: Vec<String> = kept
         .iter()
-        .filter(|candidate| !of_host(candidate))
-        .map(|candidate| line(candidate, engine))
+        .enumerate()
+        .filter(|(_, candidate)| !of_host(candidate))
+        .map(|(at, candidate)| line(&label(candidate, &kept[at + 1..]), candidate, engine))
         .collect::<Result<_>>()?;
     let host: Vec<&Candidate> = kept.iter().filter(of_host).collect();
     let (knobs, others) = knobs(&host);
@@ -34,10 +35,21 @@ pub(super) fn to_keep(kept: &[Candidate], engine: &Engine, folder: &RunFolder) -
     Ok(lines)
 }
 
-fn line(candidate: &Candidate, engine: &Engine) -> Result<String> {
-    let (name, words) = (&candidate.name, candidate.words(engine)?.join(", "));
+/// A change by its name, with those behind it that set some of it anew: whoever goes by the lines in their order has what was measured.
+fn label(candidate: &Candidate, later: &[Candidate]) -> String {
+    let own = candidate.names();
+    let again = later.iter().filter(|other| other.names().iter().any(|name| own.contains(name)));
+    let again: Vec<&str> = again.map(|other| &*other.name).collect();
+    match &again[..] {
+        [] => candidate.name.clone(),
+        names => format!("{}, of which {} sets some anew", candidate.name, names.join(" and ")),
+    }
+}
+
+fn line(name: &str, candidate: &Candidate, engine: &Engine) -> Result<String> {
+    let words = candidate.words(engine)?.join(", ");
     Ok(match candidate.altitude {
-        Altitude::Client => of_client(candidate, engine)?,
+        Altitude::Client => of_client(name, candidate, engine)?,
         Altitude::Broker | Altitude::Host => {
             format!("{name}: set it where the broker or topic is configured ({words})")
         }
@@ -46,7 +58,7 @@ fn line(candidate: &Candidate, engine: &Engine) -> Result<String> {
 }
 
 /// What `hone batch settings` knows, as its command; the rest by the client's own names.
-fn of_client(candidate: &Candidate, engine: &Engine) -> Result<String> {
+fn of_client(name: &str, candidate: &Candidate, engine: &Engine) -> Result<String> {
     let (mut options, mut others) = (Vec::new(), Vec::new());
     for step in &candidate.steps {
         let (known, rest) = step.as_options();
@@ -63,7 +75,7 @@ fn of_client(candidate: &Candidate, engine: &Engine) -> Result<String> {
     if !others.is_empty() {
         told.push(format!("set it in the client itself ({})", others.join(", ")));
     }
-    Ok(format!("{}: {}", candidate.name, told.join("; and ")))
+    Ok(format!("{name}: {}", told.join("; and ")))
 }
 
 /// In the form of a profile.
@@ -95,6 +107,8 @@ fn knobs(host: &[&Candidate]) -> (Vec<Knob>, Vec<String>) {
             let is_known =
                 toml::to_string(&alone).is_ok_and(|text| hone_host::profile::parse(PROFILE, &text).is_ok());
             if is_known {
+                // What was kept last of one knob is what was measured.
+                knobs.retain(|known: &Knob| known.name != knob.name);
                 knobs.push(knob);
             } else {
                 others.push(format!(
@@ -150,6 +164,16 @@ mod tests {
         assert_eq!(commands, 3, "{lines:?}");
         assert!(lines[0].ends_with("--linger 20ms --codec gzip --batch-size 65536"), "{lines:?}");
         assert_eq!(lines[2], "producers=4: set it in the client itself (producers=4)");
+    }
+
+    #[test]
+    fn what_a_later_change_sets_anew_is_told() {
+        let (lines, _parent) = lines(&["linger=20ms,batch-size=64KiB", "linger=100ms", "codec=lz4"]);
+        assert!(
+            lines[0].starts_with("linger=20ms,batch-size=64KiB, of which linger=100ms sets some anew: "),
+            "{lines:?}"
+        );
+        assert!(lines[1].starts_with("linger=100ms: ") && lines[2].starts_with("codec=lz4: "), "{lines:?}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn of_knob(knob: &candidate::Candidate) -> Option<Candidate> {
         now.join(" and "),
         knob.reason
     );
-    Candidate::of_settings(&settings, Hope { share: HOPE_OF_A_KNOB, why }).ok().map(Candidate::by_hone)
+    Candidate::of_settings(&settings, Hope::new(HOPE_OF_A_KNOB, why)).ok().map(Candidate::by_hone)
 }
 
 #[cfg(test)]
@@ -148,6 +148,31 @@ mod tests {
         // It bears a promise, which the run is asked about.
         let engine = hone_record::Engine::Wire;
         assert!(dirty.promise(&engine).unwrap().is_some());
+    }
+
+    /// What was found and may not be tried is told with what would allow it.
+    #[test]
+    fn what_is_left_out_is_told() {
+        let root = machine("none [mq-deadline]\n");
+        let asked = |lines: &str| {
+            let text = format!(
+                "name = \"x\"\n[tune]\ntarget = \"{PLACE}\"\nobjective = \"latency-p99\"\nallow = [\"host\"]\n{lines}\n[workload.w]\n"
+            );
+            let asked = crate::tune::file::parse(&text, Path::new("hone.toml"), "unused").unwrap();
+            let asked = crate::tune::file::Asked { host_root: root.path().to_owned(), ..asked };
+            let (asked, why) = asked.with_knobs_of_the_host(Path::new("/"));
+            (asked.candidates.into_iter().map(|one| one.name).collect::<Vec<_>>(), why)
+        };
+        let dirty = "host.vm.dirty_background_ratio=3";
+        let (names, why) = asked("forbid = [\"host.queue.*\"]");
+        let why = why.unwrap();
+        assert_eq!(names, Vec::<String>::new());
+        assert!(why.contains(dirty) && why.contains("takes durability = true"), "{why}");
+        assert!(why.contains("what `forbid` names"), "the scheduler is as it is, and would be tried: {why}");
+        let (names, why) = asked("forbid = [\"host.queue.*\"]\ndurability = true");
+        assert!(names.contains(&dirty.to_owned()) && why.is_none(), "{names:?} {why:?}");
+        let (_, why) = asked("forbid = [\"host.*\"]\ndurability = true");
+        assert!(!why.unwrap().contains("durability"), "it would not help");
     }
 
     #[test]

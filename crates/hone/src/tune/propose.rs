@@ -153,33 +153,33 @@ impl AtMost {
 }
 
 /// The most changes that the rules could come to, one after the other. A rule that has helped is asked again, so a linger may
-/// be followed by each longer one.
+/// be followed by each longer one. What a cluster that runs already packs by its own default is not known before it is asked.
 pub(crate) fn at_most(
     workload: &Workload,
     allowed: &[Altitude],
     latency_limit_ms: Option<f64>,
     durability: bool,
+    is_cluster: bool,
 ) -> Vec<AtMost> {
     if workload.engine.operations().is_some() {
         return Vec::new();
     }
-    let packs_anew = workload
-        .topic_config
-        .get("compression.type")
-        .is_some_and(|codec| !is_kept(codec, &workload.compression));
-    let is_packed = workload.compression != "none";
+    let of_topic = workload.topic_config.get("compression.type");
+    let packs_anew = of_topic.is_some_and(|codec| !is_kept(codec, &workload.compression));
+    let calls_for_codec =
+        packs_anew || workload.compression == "none" || (is_cluster && of_topic.is_none());
     let of_client = allowed.contains(&Altitude::Client) && makes_batches(&workload.engine);
     let of_broker = allowed.contains(&Altitude::Broker);
     let lingers = open_lingers(workload, latency_limit_ms).count() as u32;
     let all = [
         (of_client, lingers, "linger=1ms", "linger"),
         (of_client, larger_batches(workload), "batch-size=1MiB", "batch size"),
-        (of_client, u32::from(packs_anew || !is_packed), "codec=lz4", "codec"),
-        (of_client && durability, u32::from(waits_for_all(workload)), "acks=1", "acks"),
+        (of_client, u32::from(calls_for_codec), "codec=lz4", "codec"),
+        (of_client && durability, u32::from(may_wait_for_less(workload)), "acks=1", "acks"),
         (of_broker, u32::from(packs_anew), "topic.compression.type=producer", "codec of the topic"),
         (
             of_broker && durability,
-            u32::from(!has_caching(workload)),
+            u32::from(waits_for_all(workload) && !has_caching(workload)),
             "topic.write.caching=true",
             "write caching",
         ),
@@ -188,12 +188,15 @@ pub(crate) fn at_most(
     may.map(|(_, count, example, what)| AtMost { count, example, what }).collect()
 }
 
-/// Fourfold limits up to librdkafka's own.
+/// How often a limit can be made larger.
 fn larger_batches(workload: &Workload) -> u32 {
+    std::iter::successors(larger_batch(batch_limit(workload)), |limit| larger_batch(*limit)).count() as u32
+}
+
+/// The next limit to try, four times as large: none beyond that of librdkafka, whose messages are no larger whatever its batches may be.
+fn larger_batch(limit: f64) -> Option<f64> {
     const MOST_BYTES: f64 = 1e6;
-    std::iter::successors(Some(batch_limit(workload)), |limit| Some(limit * 4.0))
-        .take_while(|limit| *limit > 0.0 && *limit < MOST_BYTES)
-        .count() as u32
+    (limit > 0.0 && limit < MOST_BYTES).then_some(limit * 4.0)
 }
 
 type Setting = (String, Hope);
@@ -223,7 +226,7 @@ fn linger(seen: &Seen<'_>) -> Option<Setting> {
         number(1.0 + rate * chosen / 1e3),
         seen.costs.words()
     );
-    Some((format!("linger={chosen}ms"), Hope { share: saved(chosen), why }))
+    Some((format!("linger={chosen}ms"), Hope::new(saved(chosen), why)))
 }
 
 /// Those that are longer than the load's, and leave time for sending.
@@ -239,14 +242,14 @@ fn batch_size(seen: &Seen<'_>) -> Option<Setting> {
         return None;
     }
     let now = requests_per_record(seen.state)?;
-    let larger = (limit * 4.0) as u64;
+    let larger = larger_batch(limit)? as u64;
     let why = format!(
         "batches of {} bytes end at their limit of {} bytes; {}",
         number(mean),
         number(limit),
         seen.costs.words()
     );
-    Some((format!("batch-size={larger}"), Hope { share: seen.costs.saved(now, now / 4.0), why }))
+    Some((format!("batch-size={larger}"), Hope::new(seen.costs.saved(now, now / 4.0), why)))
 }
 
 /// The broker packs anew what comes in another codec than its topics have.
@@ -259,7 +262,7 @@ fn topic_codec(seen: &Seen<'_>) -> Vec<Setting> {
         "the topic's compression.type is {codec} and producers send {}: the broker packs every batch anew",
         seen.workload.compression
     );
-    let hope = |share: f64| Hope { share, why: why.clone() };
+    let hope = |share: f64| Hope::new(share, why.clone());
     // Where the producers pack, the topic's bytes stay as small as they are.
     vec![
         (format!("codec={codec}"), hope(REPACKING)),
@@ -279,7 +282,7 @@ fn broker_codec(seen: &Seen<'_>) -> Option<Setting> {
         "the broker's compression.type is {codec} and producers send {}: it packs every batch anew",
         seen.workload.compression
     );
-    Some((format!("codec={codec}"), Hope { share: REPACKING, why }))
+    Some((format!("codec={codec}"), Hope::new(REPACKING, why)))
 }
 
 fn is_kept(topic: &str, sent: &str) -> bool {
@@ -292,15 +295,15 @@ fn codec(seen: &Seen<'_>) -> Option<Setting> {
         return None;
     }
     let why = "nothing is packed: fewer bytes to read, write, check and copy; what packing costs the producers is not in the objective";
-    Some(("codec=lz4".to_owned(), Hope { share: PACKING, why: why.to_owned() }))
+    Some(("codec=lz4".to_owned(), Hope::new(PACKING, why)))
 }
 
 /// An acknowledgement by the leader alone, for those who allow it.
 fn acks(seen: &Seen<'_>) -> Option<Setting> {
-    seen.lax.filter(|_| waits_for_all(seen.workload) && !seen.workload.idempotent)?;
+    seen.lax.filter(|_| may_wait_for_less(seen.workload))?;
     let why = "acknowledgements wait for every replica in sync (acks=all), and durability = true lets the leader's memory be enough: what it loses \
                before others have it was acknowledged and is gone";
-    Some(("acks=1".to_owned(), Hope { share: EARLIER, why: why.to_owned() }))
+    Some(("acks=1".to_owned(), Hope::new(EARLIER, why)))
 }
 
 /// An acknowledgement from memory, for those who allow it.
@@ -313,11 +316,16 @@ fn write_caching(seen: &Seen<'_>) -> Option<Setting> {
     );
     let setting =
         format!("topic.write.caching=true,topic.flush.ms={flush_ms},topic.flush.bytes={flush_bytes}");
-    Some((setting, Hope { share: EARLIER, why }))
+    Some((setting, Hope::new(EARLIER, why)))
 }
 
 fn waits_for_all(workload: &Workload) -> bool {
     workload.acks == -1
+}
+
+/// What is sent again is stored once only where every replica knows of it.
+fn may_wait_for_less(workload: &Workload) -> bool {
+    waits_for_all(workload) && !workload.idempotent
 }
 
 fn has_caching(workload: &Workload) -> bool {
@@ -486,8 +494,9 @@ mod tests {
     /// Six lingers above 0, two of them within half of 30 ms; 16 KiB three times fourfold is above 1 MB.
     #[test]
     fn the_most_that_the_rules_come_to_is_counted() {
-        let count = |workload: &Workload, limit_ms, durability| -> u32 {
-            at_most(workload, &Altitude::ALL, limit_ms, durability).iter().map(|rule| rule.count).sum()
+        let sum = |rules: Vec<AtMost>| rules.iter().map(|rule| rule.count).sum::<u32>();
+        let count = |workload: &Workload, limit_ms, durability| {
+            sum(at_most(workload, &Altitude::ALL, limit_ms, durability, false))
         };
         assert_eq!(count(&load(), None, false), 6 + 1, "lingers, and lz4");
         assert_eq!(count(&load(), Some(30.0), false), 2 + 1);
@@ -495,7 +504,24 @@ mod tests {
         let command = Engine::Command { command: vec!["c".to_owned()], settings: BTreeMap::new() };
         assert_eq!(count(&Workload { engine: command, ..load() }, None, false), 5 + 3 + 1);
         assert_eq!(count(&Workload { engine: Engine::Wire, ..load() }, None, false), 0);
-        assert!(at_most(&load(), &[Altitude::Host], None, true).is_empty());
+        assert!(at_most(&load(), &[Altitude::Host], None, true, false).is_empty());
+        // Where nothing waits for a flush or for others, nothing is acknowledged earlier.
+        assert_eq!(count(&Workload { acks: 1, ..load() }, None, true), 6 + 1);
+        assert_eq!(count(&Workload { idempotent: true, ..load() }, None, true), 6 + 1 + 1, "caching alone");
+        // What a cluster packs by default shows when it is asked.
+        let packed = Workload { compression: "lz4".to_owned(), ..load() };
+        let of_cluster = |workload: &Workload| sum(at_most(workload, &Altitude::ALL, None, false, true));
+        assert_eq!((count(&packed, None, false), of_cluster(&packed)), (6, 6 + 1));
+        let own = Workload { topic_config: [("compression.type".to_owned(), "lz4".to_owned())].into(), ..packed };
+        assert_eq!(of_cluster(&own), 6, "the topic says otherwise");
+    }
+
+    /// Both know the same limit: what is proposed was counted.
+    #[test]
+    fn a_limit_is_not_made_larger_than_a_message_can_be() {
+        let large = BatchState { batch_bytes: 900_000, batches: 1, ..state(36.0, 1.0) };
+        assert!(names(&seen(&large, &load())).iter().all(|name| !name.starts_with("batch-size")));
+        assert_eq!(larger_batches(&load()), 0);
     }
 
     #[test]

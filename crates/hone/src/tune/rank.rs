@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn candidate(setting: &str, share: f64) -> Candidate {
-        Candidate::of_settings(&[setting.to_owned()], Hope { share, why: "seen".to_owned() }).unwrap()
+        Candidate::of_settings(&[setting.to_owned()], Hope::new(share, "seen")).unwrap()
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             target_cpu: Some(CpuSeconds { total_s: 9.0, user_share }),
             ..BatchState::default()
         };
-        let hope = Hope { share: 0.07, why: "guessed".to_owned() };
+        let hope = Hope::new(0.07, "guessed");
         let build = Candidate::of_program("build pgo".to_owned(), PathBuf::from("/pgo"), hope).by_hone();
         let bounded = |user_share| below_the_ceiling(build.clone(), &seen(user_share)).hope;
         assert!((bounded(Some(0.25)).share - 0.03).abs() < 1e-9);

@@ -39,6 +39,8 @@ const NOT_STOOD: &str = "the service as it is does not stand the load, so nothin
                          workload (hone load --find-capacity tells what it stands)";
 /// What was rejected is tried again, in the state of another change, when it is hoped to save so many times more.
 const AGAIN: f64 = 2.0;
+/// Why nothing could be seen of a change.
+const IDLE: &str = "it is so already, or it is what is done without it";
 /// The longest trial so far may be exceeded by so much.
 const RESERVE: f64 = 1.05;
 
@@ -81,6 +83,8 @@ pub(super) struct Standing {
     now: BatchState,
     /// What the longest comparison so far would have taken with both windows of each pair at the same time, in seconds.
     longest_s: f64,
+    /// Changes that were met and leave the state as it is, so that there is nothing to try.
+    idle: Vec<String>,
 }
 
 impl Asked {
@@ -109,6 +113,7 @@ impl Asked {
         let asked = self.with_stand_in()?;
         let base = asked.base(security)?;
         base.check(&asked.candidates)?;
+        base.check_host(&asked.candidates)?;
         let first = base.with([])?;
         hone_compare::pilot(&asked.pilot_plan(&first))?;
         hone_compare::plan(&asked.plan([&first, &first]))?;
@@ -213,6 +218,7 @@ impl Session<'_> {
     fn tuned(&self) -> Result<Tuning> {
         let mut standing = Standing { candidates: self.asked.candidates.clone(), ..Standing::default() };
         let first = self.pilot(&mut standing)?;
+        self.leave_out_idle(&mut standing)?;
         let stopped = self.steps(&mut standing)?;
         let together = self.together(&mut standing)?;
         self.tuning(standing, together, first.as_ref(), stopped)
@@ -270,29 +276,38 @@ impl Session<'_> {
             let place = format!("steps/{:02}", index + 1);
             self.enter_step(&place, index + 1, &found)?;
             let by = chosen.candidate.name.clone();
-            for (number, candidate) in standing.take(chosen.candidate, found).iter().enumerate() {
+            let mut replaced = standing.take(chosen.candidate, found);
+            replaced.extend(self.base.overtaken(&mut standing.kept)?);
+            for (number, candidate) in replaced.iter().enumerate() {
                 let place = format!("{place}/replaced-{:02}", number + 1);
-                self.enter_closing(&place, candidate, REPLACED, &format!("{by} takes its place"), None)?;
+                let why = match candidate.name == by {
+                    true => "with it the state is the first one again".to_owned(),
+                    false => format!("{by} takes its place"),
+                };
+                self.enter_closing(&place, candidate, REPLACED, &why, None)?;
             }
             index += 1;
         }
     }
 
     /// What comes next, or why nothing does. What an earlier attempt chose stays chosen.
-    fn chosen(&self, index: usize, standing: &Standing) -> Result<std::result::Result<Chosen, String>> {
+    fn chosen(&self, index: usize, standing: &mut Standing) -> Result<std::result::Result<Chosen, String>> {
         let note = format!("steps/{:02}/chosen.json", index + 1);
         if let Some(chosen) = self.folder.read_note::<Chosen>(&note)? {
             return Ok(Ok(chosen));
         }
         let side = self.base.with(&standing.kept)?;
-        let open = standing.open(self.found(standing, &side.workload)?).into_iter();
-        let with_cost = |candidate: Candidate| {
+        let mut open = Vec::new();
+        for candidate in standing.open(self.found(standing, &side.workload)?) {
             let after = self.base.with(standing.kept.iter().chain([&candidate]))?;
+            if after == side {
+                self.tell_idle(standing, &candidate);
+                continue;
+            }
             // What is set outside of the target takes twice the time in a duet, because both states can't be had at once.
-            let cost_s = standing.comparison_s(self.asked.mode_of([&side, &after]));
-            Ok((candidate, cost_s))
-        };
-        let mut open = ranked(open.map(with_cost).collect::<Result<Vec<_>>>()?);
+            open.push((candidate, standing.comparison_s(self.asked.mode_of([&side, &after]))));
+        }
+        let mut open = ranked(open);
         if open.is_empty() {
             return Ok(Err("nothing is left that is hoped to help".to_owned()));
         }
@@ -312,6 +327,28 @@ impl Session<'_> {
         let chosen = Chosen { reason: best.reason(), candidate: best.candidate, passed_over };
         self.folder.write_note(&note, &chosen)?;
         Ok(Ok(chosen))
+    }
+
+    /// Leaves out what the file names and the first state has already: behind another value it would only be the way back.
+    fn leave_out_idle(&self, standing: &mut Standing) -> Result<()> {
+        let first = self.base.with([])?;
+        let mut open = Vec::new();
+        for candidate in std::mem::take(&mut standing.candidates) {
+            match self.base.with([&candidate])? == first {
+                true => self.tell_idle(standing, &candidate),
+                false => open.push(candidate),
+            }
+        }
+        standing.candidates = open;
+        Ok(())
+    }
+
+    /// Once for each.
+    fn tell_idle(&self, standing: &mut Standing, candidate: &Candidate) {
+        if !standing.idle.contains(&candidate.name) {
+            self.progress.line(&format!("{} is of no effect: {IDLE}", candidate.name));
+            standing.idle.push(candidate.name.clone());
+        }
     }
 
     /// Seconds of the budget that are left.
@@ -438,8 +475,7 @@ impl Session<'_> {
             foretold: None,
         };
         if before == after {
-            let why = "nothing would differ: it is so already, or it is what is done without it".to_owned();
-            return Ok(ProofStep { why, ..found });
+            return Ok(ProofStep { why: format!("nothing would differ: {IDLE}"), ..found });
         }
         let comparison = match self.compared(trial) {
             Ok(comparison) => comparison,
@@ -567,7 +603,7 @@ impl Session<'_> {
             together,
             stopped,
             to_keep,
-            limits: limits(self.asked),
+            limits: limits(self.asked, &standing.idle),
             machine: hone_host::observe::machine(Path::new("/")),
             software,
         })
@@ -679,13 +715,13 @@ impl Standing {
         }
     }
 
-    /// What may be tried, those of the file first: neither kept nor tried in this state.
+    /// What may be tried, those of the file first, however little is hoped of them: neither kept nor tried in this state.
     fn open(&self, found: Vec<Candidate>) -> Vec<Candidate> {
         let mut all = self.candidates.clone();
         all.extend(
             found.into_iter().filter(|one| !self.candidates.iter().any(|named| named.name == one.name)),
         );
-        all.retain(|candidate| candidate.hope.share >= LEAST_HOPE && !self.is_done(candidate));
+        all.retain(|candidate| !self.is_done(candidate));
         all
     }
 
@@ -701,11 +737,18 @@ impl Standing {
             let is_same = step.step.change == candidate.name;
             let is_of_family = !is_asked_for
                 && step.step.decision == Decision::Rejected
-                && family(&step.step.change) == candidate.family();
-            let is_new =
-                last.is_some_and(|last| last > index) && candidate.hope.share >= AGAIN * step.hope.share;
+                && self.place_of(&step.step.change) == candidate.place();
+            // Where nothing was hoped, twice as much is nothing.
+            let again = (AGAIN * step.hope.share).max(LEAST_HOPE);
+            let is_new = last.is_some_and(|last| last > index) && candidate.hope.share >= again;
             (is_same || is_of_family) && !is_new
         })
+    }
+
+    /// What a change that was tried sets, where it is one setting; of several that the file has in one the change itself.
+    fn place_of<'a>(&'a self, change: &'a str) -> &'a str {
+        let named = self.candidates.iter().find(|candidate| candidate.name == change);
+        named.map_or_else(|| family(change), Candidate::place)
     }
 }
 
@@ -725,13 +768,16 @@ fn load_in_words(workload: &Workload) -> String {
     )
 }
 
-fn limits(asked: &Asked) -> Vec<String> {
+fn limits(asked: &Asked, idle: &[String]) -> Vec<String> {
     let mut limits = vec![
         "What is not found here may still help: candidates come from the file and from a few rules about batches, codecs and requests. A change \
          that was rejected was not shown to help under this load on this machine."
             .to_owned(),
     ];
     limits.extend(asked.not_built.clone());
+    if !idle.is_empty() {
+        limits.push(format!("Of no effect on the state, and so not tried: {} ({IDLE}).", idle.join("; ")));
+    }
     if asked.mode == Mode::Duet {
         limits.push(
             "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
@@ -748,7 +794,7 @@ mod tests {
     use super::*;
 
     fn candidate(setting: &str, share: f64) -> Candidate {
-        let hope = Hope { share, why: String::new() };
+        let hope = Hope::new(share, "");
         Candidate::of_settings(&[setting.to_owned()], hope).unwrap()
     }
 
@@ -785,6 +831,28 @@ mod tests {
         assert!(is_done(&replaced, "linger=5ms", 0.1));
         assert!(is_done(&replaced, "linger=20ms", 0.9), "kept");
         assert!(!is_done(&replaced, "linger=50ms", 0.1), "what helped calls for more of it");
+    }
+
+    /// Several settings in one are no value of the first of them.
+    #[test]
+    fn a_pair_that_was_rejected_keeps_no_single_setting_away() {
+        let pair = "linger=5ms,batch-size=64KiB";
+        let mut standing = after(&[(pair, 0.1, Decision::Rejected)]);
+        standing.candidates.push(candidate(pair, 0.1));
+        assert!(standing.is_done(&candidate(pair, 0.1)));
+        assert!(!standing.is_done(&candidate("linger=5ms", 0.1)));
+    }
+
+    /// Whoever names a change wants it tried, last where nothing is hoped of it, and once.
+    #[test]
+    fn what_the_file_names_is_tried_however_little_is_hoped_of_it() {
+        let mut standing = Standing { candidates: vec![candidate("linger=5ms", 0.0)], ..Standing::default() };
+        assert_eq!(standing.open(Vec::new()).len(), 1);
+        for (setting, decision) in [("linger=5ms", Decision::Rejected), ("codec=lz4", Decision::Accepted)] {
+            let (candidate, step) = tried(setting, 0.0, decision);
+            standing.take(candidate, step);
+        }
+        assert!(standing.open(Vec::new()).is_empty(), "twice nothing is no reason to look again");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use hone_host::knob;
 use hone_load::Security;
 use hone_record::{Change, Workload};
 
@@ -11,6 +12,7 @@ use super::candidate::Candidate;
 use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::change;
+use crate::experiment::{did_you_mean, nearest};
 use crate::lever::{Lever, Set};
 
 /// What changes are made to: the first state.
@@ -68,6 +70,42 @@ impl Base {
             Some(lever.now(address).map(|now| (key(change), now)))
         });
         outside.collect()
+    }
+
+    /// Reads what the candidates would change of the machine, so that a setting which is not there is known before anything is built.
+    ///
+    /// # Errors
+    /// With the candidate, and what may have been meant.
+    pub(crate) fn check_host(&self, candidates: &[Candidate]) -> Result<()> {
+        for candidate in candidates {
+            for change in candidate.outside.iter().filter(|change| change.kind == "host") {
+                let Some(lever) = Lever::of(change, &self.host_root, &self.security) else { continue };
+                lever.now("").map_err(|error| {
+                    let near = nearest(&change.name, knob::KNOBS.iter().map(|knob| knob.name));
+                    let near = near.filter(|near| *near != change.name).map(|near| format!("host.{near}"));
+                    Usage(format!("candidate `{}`: {error:#}{}", candidate.name, did_you_mean(near.as_deref())))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out the kept changes without which the state is the same: what is kept beside them sets all that they set.
+    ///
+    /// # Errors
+    /// When one can't be made.
+    pub(super) fn overtaken(&self, kept: &mut Vec<Candidate>) -> Result<Vec<Candidate>> {
+        let all = self.with(&*kept)?;
+        let mut gone = Vec::new();
+        let mut at = 0;
+        while at < kept.len() {
+            let others = kept.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, other)| other);
+            match self.with(others)? == all {
+                true => gone.push(kept.remove(at)),
+                false => at += 1,
+            }
+        }
+        Ok(gone)
     }
 
     /// Every program that may be measured: the first state's, and those of the candidates.
@@ -196,6 +234,39 @@ mod tests {
         assert_eq!(side.sets[0].was.as_deref(), Some("60"));
         // Behind one that is kept it is a change: the way back to the first state.
         assert_eq!(base.with([&other, &same]).unwrap(), base.with([]).unwrap());
+    }
+
+    /// What nobody notices is told as such, and judged by nobody.
+    #[test]
+    fn a_kept_change_that_others_have_set_anew_is_known() {
+        let named = |changes: &[Candidate]| changes.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        let of = |settings: &[&str]| {
+            let mut kept: Vec<Candidate> = settings.iter().copied().map(candidate).collect();
+            let gone = base().overtaken(&mut kept).unwrap();
+            (named(&kept), named(&gone))
+        };
+        let (kept, gone) = of(&["client.linger.ms=20", "codec=lz4", "linger=100ms"]);
+        assert_eq!((kept, gone), (vec!["codec=lz4".to_owned(), "linger=100ms".to_owned()], vec!["client.linger.ms=20".to_owned()]));
+        let (kept, gone) = of(&["linger=20ms,batch-size=64KiB", "linger=100ms"]);
+        assert!(kept.len() == 2 && gone.is_empty(), "the batch size is still there: {gone:?}");
+        // Of two that set the same one is enough.
+        let (kept, _) = of(&["client.linger.ms=20", "linger=20ms"]);
+        assert_eq!(kept.len(), 1);
+        assert_eq!(of(&[]), (Vec::new(), Vec::new()));
+    }
+
+    /// Before an hour of builds, and in a dry run.
+    #[test]
+    fn a_setting_that_the_machine_does_not_have_is_told_with_what_was_meant() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/sys/vm")).unwrap();
+        std::fs::write(root.path().join("proc/sys/vm/swappiness"), "60\n").unwrap();
+        let base = Base { host_root: root.path().to_owned(), ..base() };
+        base.check_host(&[candidate("host.vm.swappiness=1"), candidate("linger=5ms")]).unwrap();
+        let error = base.check_host(&[candidate("host.vm.swapiness=1")]).unwrap_err();
+        let told = format!("{error:#}");
+        assert!(crate::is_usage(&error), "{told}");
+        assert!(told.contains("candidate `host.vm.swapiness=1`") && told.contains("did you mean `host.vm.swappiness`"), "{told}");
     }
 
     /// A candidate's program that is built anew between two attempts is another one.

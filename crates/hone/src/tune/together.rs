@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use anyhow::Result;
 use hone_record::{Comparison, Decision, ProofStep, PutBack, Together, TuningStep, Verdict};
 
-use super::book::PUT_BACK;
+use super::book::{PUT_BACK, REPLACED};
 use super::candidate::Candidate;
 use super::session::{Question, Session, Standing, Trial};
 
@@ -26,7 +26,11 @@ impl Session<'_> {
         }
         let mut found = Together { all: None, product: None, without: Vec::new(), put_back: Vec::new() };
         for round in 1.. {
+            self.let_go_overtaken(round, standing)?;
             found.without = self.without(round, standing)?;
+            if standing.kept.is_empty() {
+                break;
+            }
             if let Some(harm) = most_harmful(&found.without) {
                 let gone =
                     PutBack { change: harm.change.clone(), why: harm_in_words(harm), step: harm.clone() };
@@ -50,6 +54,18 @@ impl Session<'_> {
         let is_whole = found.without.len() == standing.kept.len();
         found.product = product(&found.without).filter(|_| is_whole);
         Ok(Some(found))
+    }
+
+    /// Lets go what makes no difference any more, now that others went: two equal states can't be held against each other, and would say
+    /// nothing of harm.
+    fn let_go_overtaken(&self, round: usize, standing: &mut Standing) -> Result<()> {
+        const WHY: &str = "the state is the same without it";
+        for (number, candidate) in self.base.overtaken(&mut standing.kept)?.iter().enumerate() {
+            self.progress.line(&format!("  {} is let go: {WHY}", candidate.name));
+            let place = format!("end/{round:02}/replaced-{:02}", number + 1);
+            self.enter_closing(&place, candidate, REPLACED, WHY, None)?;
+        }
+        Ok(())
     }
 
     /// All against all but each, as far as the budget reaches.

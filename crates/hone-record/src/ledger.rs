@@ -124,6 +124,11 @@ impl LedgerEntry {
         ALTITUDES.contains(&named).then_some(named)
     }
 
+    /// The machine on which it was decided, as far as it says; all of `who` where that names none.
+    pub fn host(&self) -> &str {
+        self.who.rsplit_once('@').map_or(&self.who, |(_, host)| host)
+    }
+
     /// Whether it is of all that was kept together, and so of no change of its own.
     pub fn is_of_all(&self) -> bool {
         self.change == ALL_TOGETHER

@@ -95,7 +95,7 @@ pub use shelf::{
     RunStage, RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
 };
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
-pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
+pub use story::{Chapter, Fate, Fates, STORY_QUANTILES, Story, WindowRow};
 pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};

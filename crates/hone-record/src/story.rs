@@ -158,33 +158,64 @@ impl LedgerEntry {
     }
 }
 
-impl Story {
-    /// The changes with a fate, each once, in the order in which they were tried. What was decided last of a change in an experiment is its
-    /// fate. All of them together are no change of their own, and what is asked once more beside the others leaves it as it is.
-    pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
-        let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        let mut last: Vec<&Chapter> = Vec::new();
-        let decides = |entry: &LedgerEntry| !entry.is_of_all() && !entry.is_among_others();
-        for chapter in self.chapters.iter().filter(|chapter| decides(&chapter.entry)) {
-            let key = (chapter.entry.experiment.as_str(), chapter.entry.change.as_str());
-            let place = *places.entry(key).or_insert(last.len());
-            match last.get_mut(place) {
-                Some(known) => *known = chapter,
-                None => last.push(chapter),
-            }
-        }
-        let of_fate = last.into_iter().filter(|chapter| chapter.entry.fate() == fate);
+/// A change in an experiment on a host: what one host puts back, another one may well keep.
+type Tried<'a> = (&'a str, &'a str, &'a str);
+
+fn tried(entry: &LedgerEntry) -> Tried<'_> {
+    (entry.host(), &entry.experiment, &entry.change)
+}
+
+/// What became of each change of a story in the end: what was decided last of it. All of them together are no change of their own, and what
+/// is asked once more beside the others leaves it as it is.
+#[derive(Debug)]
+pub struct Fates<'a> {
+    places: BTreeMap<Tried<'a>, usize>,
+    /// Of each change the entry that decided last, in the order in which they were tried.
+    last: Vec<&'a LedgerEntry>,
+}
+
+impl<'a> Fates<'a> {
+    /// The changes with a fate, each name once, in the order in which they were tried.
+    pub fn changes_of(&self, fate: Fate) -> Vec<&'a str> {
+        let of_fate = self.last.iter().filter(|entry| entry.fate() == fate);
         let mut named = BTreeSet::new();
-        of_fate.map(|chapter| chapter.entry.change_alone()).filter(|change| named.insert(*change)).collect()
+        of_fate.map(|entry| entry.change_alone()).filter(|change| named.insert(*change)).collect()
+    }
+
+    /// Whether an entry's change is kept in the end, or it is of all that is kept.
+    pub fn stays(&self, entry: &LedgerEntry) -> bool {
+        let last = || self.last.get(*self.places.get(&tried(entry))?);
+        entry.is_of_all() || last().is_some_and(|last| last.fate() == Fate::Kept)
     }
 
     /// What became of an entry's change, in a word for people: what was kept and is not any more is told as such.
-    pub fn outcome_of<'a>(&self, entry: &'a LedgerEntry) -> &'a str {
-        let stays = || entry.is_of_all() || self.changes_of(Fate::Kept).contains(&entry.change_alone());
+    pub fn outcome_of<'e>(&self, entry: &'e LedgerEntry) -> &'e str {
         match entry.fate() {
-            Fate::Kept if !stays() => "kept at first",
+            Fate::Kept if !self.stays(entry) => "kept at first",
             _ => entry.outcome(),
         }
+    }
+}
+
+impl Story {
+    /// What became of each change in the end. To be asked for once, and then of every entry.
+    pub fn fates(&self) -> Fates<'_> {
+        let mut places: BTreeMap<Tried<'_>, usize> = BTreeMap::new();
+        let mut last: Vec<&LedgerEntry> = Vec::new();
+        let decides = |entry: &&LedgerEntry| !entry.is_of_all() && !entry.is_among_others();
+        for entry in self.chapters.iter().map(|chapter| &chapter.entry).filter(decides) {
+            let place = *places.entry(tried(entry)).or_insert(last.len());
+            match last.get_mut(place) {
+                Some(known) => *known = entry,
+                None => last.push(entry),
+            }
+        }
+        Fates { places, last }
+    }
+
+    /// The changes with a fate; see [`Fates::changes_of`].
+    pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
+        self.fates().changes_of(fate)
     }
 
     /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind. Without those
@@ -213,9 +244,10 @@ impl Story {
 
     /// The whole in a sentence.
     pub fn sentence(&self) -> String {
+        let fates = self.fates();
         let told =
             [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided, Fate::TakenBack].map(|fate| {
-                let changes = self.changes_of(fate);
+                let changes = fates.changes_of(fate);
                 let label = fate.label();
                 let first = label.chars().next().unwrap_or_default().to_uppercase();
                 let rest = label.get(1..).unwrap_or_default();
@@ -284,9 +316,36 @@ mod tests {
         assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"], "not shown again, and kept all the same");
         assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
         assert_eq!(story.changes_of(Fate::Among), [""; 0]);
-        assert_eq!(story.outcome_of(&story.chapters[5].entry), "not shown again");
-        let outcomes = [0, 1, 6].map(|place: usize| story.outcome_of(&story.chapters[place].entry));
+        let fates = story.fates();
+        assert_eq!(fates.outcome_of(&story.chapters[5].entry), "not shown again");
+        let outcomes = [0, 1, 6].map(|place: usize| fates.outcome_of(&story.chapters[place].entry));
         assert_eq!(outcomes, ["kept at first", "kept", "kept"]);
         assert_eq!(story.groups()[0].len(), story.chapters.len() - 1, "no step of the way");
+    }
+
+    /// Ledgers of several hosts become one, and a host has several experiments.
+    #[test]
+    fn what_is_put_back_elsewhere_stays_here() {
+        let of = |who: &str, experiment: &str, decision: &str| {
+            let mut told = chapter("client: linger=5ms", decision, Some(Verdict::Better), "a");
+            (told.entry.who, told.entry.experiment) = (who.to_owned(), experiment.to_owned());
+            told
+        };
+        let story = Story {
+            chapters: vec![
+                of("ada@one", "orders", "accepted"),
+                of("ada@two", "orders", "accepted"),
+                of("ada@one", "payments", "accepted"),
+                of("ada@two", "orders", "put back"),
+                of("bob@one", "payments", "put back"),
+            ],
+            ..Story::default()
+        };
+        let fates = story.fates();
+        let outcomes = [0, 1, 2, 3, 4].map(|place: usize| fates.outcome_of(&story.chapters[place].entry));
+        assert_eq!(outcomes, ["kept", "kept at first", "kept at first", "taken back", "taken back"]);
+        let stays = [0, 1, 2].map(|place: usize| fates.stays(&story.chapters[place].entry));
+        assert_eq!(stays, [true, false, false]);
+        assert_eq!(fates.changes_of(Fate::Kept), ["linger=5ms"], "on one host, in one experiment");
     }
 }

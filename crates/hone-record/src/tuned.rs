@@ -103,14 +103,15 @@ fn ratio_of(step: &ProofStep) -> Option<[f64; 3]> {
 }
 
 impl Hope {
-    /// Beside what was measured. It came true where the change is better by at least half of what was hoped, with the whole interval; it did not
-    /// where the whole interval says less than half. Where it says both, or an A/A control differs by itself, nothing is decided.
+    /// Beside what was measured. It came true where the change is judged better, and that by at least half of what was hoped, with the whole
+    /// interval; it did not where the whole interval says less than half. Where it says both, where a gain is not shown beside its A/A control, or
+    /// where that differs by itself, nothing is decided.
     pub fn beside(&self, objective: Metric, step: &ProofStep) -> Foretold {
         let sign = if objective.lower_is_better() { -1.0 } else { 1.0 };
         let half = 1.0 + sign * self.share * CAME_LEAST;
         let rule = format!(
-            "hoped to {} {:.0} % of the {}, since {}. True where the whole interval of the ratio says at least half of that, {half:.3} or {}; \
-             not true where the whole interval says less; else not decided",
+            "hoped to {} {:.0} % of the {}, since {}. True where the change is judged better and the whole interval of the ratio says at least \
+             half of that, {half:.3} or {}; not true where the whole interval says less; else not decided",
             if sign < 0.0 { "save" } else { "add" },
             self.share * 100.0,
             objective.label(),
@@ -173,10 +174,17 @@ impl SavedFigure {
 
     /// `0.337 [0.335, 0.339] of 0.356`.
     fn words(&self, unit: &dyn Fn(f64) -> String) -> String {
-        let interval = self.interval.map(|[low, high]| format!(" [{low:.3}, {high:.3}]")).unwrap_or_default();
+        let span = |[low, high]: [f64; 2]| format!(" [{low:.3}, {high:.3}]");
         match self.saved < 0.0 {
-            true => format!("none, but {}{interval} more than {}", unit(-self.saved), unit(self.before)),
-            false => format!("{}{interval} of {}", unit(self.saved), unit(self.before)),
+            true => {
+                // Of what it became more by, as the figure before it.
+                let interval = self.interval.map(|[low, high]| span([-high, -low])).unwrap_or_default();
+                format!("none, but {}{interval} more than {}", unit(-self.saved), unit(self.before))
+            }
+            false => {
+                let interval = self.interval.map(span).unwrap_or_default();
+                format!("{}{interval} of {}", unit(self.saved), unit(self.before))
+            }
         }
     }
 }
@@ -294,6 +302,7 @@ mod tests {
         assert_eq!(came_true(0.4, [0.78, 0.75, 0.80], Better, None), Some(true), "half of it is enough");
         assert_eq!(came_true(0.4, [0.78, 0.75, 0.81], Better, None), None, "the interval holds less, too");
         assert_eq!(came_true(0.4, [0.9, 0.85, 0.95], Better, None), Some(false), "better, by less than half");
+        assert_eq!(came_true(0.4, [0.7, 0.65, 0.75], NotShown, None), None, "it must be judged better, too");
         assert_eq!(came_true(0.1, [0.98, 0.94, 1.02], NotShown, None), None);
         assert_eq!(came_true(0.5, [0.98, 0.94, 1.02], NotShown, None), Some(false));
         assert_eq!(came_true(0.1, [1.4, 1.3, 1.5], Worse, Some([0.98, 1.01])), Some(false));
@@ -345,6 +354,7 @@ mod tests {
             told.rule.contains("save 20 % of the CPU per record, since one record a request"),
             "{told:?}"
         );
+        assert!(told.rule.contains("True where the change is judged better and the whole interval"), "{told:?}");
         assert!(told.rule.contains("0.900 or below"), "{told:?}");
         assert!(hope.beside(Metric::Throughput, &step([1.0; 2], [0; 2])).rule.contains("1.100 or above"));
     }
@@ -360,6 +370,14 @@ mod tests {
         assert_eq!(cores_interval(0.5, &estimate([0.25, 0.25, 0.5])), [0.25, 0.375]);
         let worse = Saving::of(&step([0.4, 0.6], [100, 100])).unwrap();
         assert!(worse.words().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.words());
+        let more = SavedFigure {
+            before: 0.4,
+            after: 0.6,
+            saved: -0.2,
+            interval: Some(cores_interval(0.4, &estimate([1.5, 1.4, 1.6]))),
+        };
+        let words = more.words(&|value| format!("{value:.3}"));
+        assert_eq!(words, "none, but 0.200 [0.160, 0.240] more than 0.400", "both in the same direction");
         let mut unknown = step([0.4, 0.1], [100, 100]);
         unknown.before.target_cpu = None;
         assert_eq!(Saving::of(&unknown).unwrap().cores, None);

@@ -248,7 +248,8 @@ fn next_after(error: &object_store::Error, problem: &str, is_folder: bool) -> &'
     let says = |words: &[&str]| words.iter().any(|word| problem.contains(word));
     match error {
         _ if is_folder => "look at the rights of the folder, and at the free space there",
-        _ if says(&["/latest/", "token request", "computeMetadata"]) => {
+        // What the clouds' own machines are asked for who they are; a key of the user's may hold `/latest/`, too.
+        _ if says(&["/latest/api/token", "/latest/meta-data", "token request", "computeMetadata"]) => {
             "say who asks: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_SERVICE_ACCOUNT, or AZURE_STORAGE_ACCOUNT_KEY; none is set, and \
              this machine has no identity of its own that the store would know"
         }
@@ -389,6 +390,21 @@ mod tests {
         for name in ["", "../out", "a/b", ".hidden"] {
             assert!(store.put(name, Vec::new()).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_place_called_latest_is_no_question_for_who_asks() {
+        let error = |problem: &str| {
+            let source = io::Error::other(problem.to_owned());
+            object_store::Error::Generic { store: "S3", source: source.into() }
+        };
+        let next = |problem: &str| next_after(&error(problem), problem, false);
+        let refused = "GET http://s3.example/runs/latest/a.json: 403 Forbidden";
+        assert_eq!(next(refused), LOOK_AT_RIGHTS);
+        let nobody = "error sending request for url (http://169.254.169.254/latest/api/token)";
+        assert!(next(nobody).starts_with("say who asks"), "{}", next(nobody));
+        let nobody = nobody.replace("api/token", "meta-data/iam/security-credentials/");
+        assert!(next(&nobody).starts_with("say who asks"), "{}", next(&nobody));
     }
 
     #[test]

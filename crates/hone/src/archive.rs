@@ -5,6 +5,7 @@
 //! and a list that of a run's first line, of its time and of its content. Nothing is replaced here but what a run had concluded when an earlier
 //! list was pushed.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -18,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cmd::report::RESULTS;
-use crate::fleet::{not_interrupted, write_whole};
-use crate::ledger::{RECORDS, Runs, hash_of, inside, pulled_name};
+use crate::fleet::{NotWritten, not_interrupted, write_whole};
+use crate::ledger::{RECORDS, Ran, Runs, hash_of, inside, place_in, pulled_name, runs_of};
 use crate::moment::now_unix_ms;
 use crate::progress::Progress;
 use crate::reader::{self, Caller};
-use crate::story::DIAGNOSIS;
+use crate::story::{CEILINGS, DIAGNOSIS, names_beside};
 
 /// The folder of the place with the files.
 const FILES: &str = "records";
@@ -36,17 +37,6 @@ const MOST_LISTED: usize = 100_000;
 const LONGEST_PATH: usize = 1_000;
 /// What most file systems allow.
 const LONGEST_NAME: usize = 255;
-
-/// A run as the entries of a ledger have it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Ran {
-    /// Its folder, where it was made.
-    run: String,
-    /// Hash of its first line, by which it is known.
-    line: String,
-    /// SHA-256 of its files, by their paths in the folder.
-    files: BTreeMap<String, String>,
-}
 
 /// The files of a run that no entry names.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -92,28 +82,6 @@ fn is_plain(path: &str) -> bool {
         && inside(Path::new(""), path).is_some()
 }
 
-/// The runs of a ledger. Two machines may have a run of one name; where their files differ, they are two.
-fn runs_of(lines: &[Line]) -> Vec<Ran> {
-    let mut found: Vec<Ran> = Vec::new();
-    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    for line in lines.iter().filter(|line| !line.entry.run.is_empty()) {
-        let entry = &line.entry;
-        let same_name = by_name.entry(&entry.run).or_default();
-        let fits = |at: &usize| {
-            let files = &found[*at].files;
-            entry.records.iter().all(|one| files.get(&one.path).is_none_or(|known| *known == one.sha256))
-        };
-        let at = same_name.iter().copied().find(fits).unwrap_or(found.len());
-        if at == found.len() {
-            same_name.push(at);
-            found.push(Ran { run: entry.run.clone(), line: line.hash.clone(), files: BTreeMap::new() });
-        }
-        let records = entry.records.iter().map(|record| (record.path.clone(), record.sha256.clone()));
-        found[at].files.extend(records);
-    }
-    found
-}
-
 /// The name of a file in the place.
 fn object(sha256: &str) -> String {
     format!("{sha256}{ENDING}")
@@ -148,24 +116,34 @@ pub(crate) fn push(
     let mut pusher = Pusher { files, there, seen: HashSet::new(), done: PushedRecords::default() };
     for (at, line) in lines.iter().enumerate() {
         progress.doing(&format!("push records of entry {} of {}", at + 1, lines.len()));
+        // What is there already is not looked for here.
+        let folders = LazyCell::new(|| runs.folders_for(&line.entry, &Caller));
         for record in &line.entry.records {
-            let place = || runs.place_of(&line.entry, record, &Caller);
+            let place = || place_in(&folders, record, &Caller);
             pusher.push(&record.sha256, place, &format!("line {} rests on it", line.number))?;
         }
     }
     let lists = store.folder(LISTS)?;
     let known = by_line(lists.names()?);
-    for ran in runs_of(lines) {
+    for ran in runs_of(lines.iter()) {
         progress.doing("push what runs have concluded");
-        let list = List { run: ran.run.clone(), files: pusher.concluded(&ran, ledger, &runs)? };
-        let text = serde_json::to_string_pretty(&list)? + "\n";
-        let newest = known.get(&ran.line).and_then(|names| parse_list_name(names.last()?));
-        let is_there = newest.is_some_and(|(_, sha256)| sha256 == sha256_hex(text.as_bytes()));
-        if !list.files.is_empty() && !is_there {
+        let Concluded { files, is_whole } = pusher.concluded(&ran, ledger, &runs)?;
+        let is_empty = files.is_empty();
+        let text = serde_json::to_string_pretty(&List { run: ran.run.clone(), files })? + "\n";
+        let known = known.get(&ran.line).map(Vec::as_slice).unwrap_or_default();
+        if !is_empty && is_wanted(known, &text, is_whole) {
             lists.put(&list_name(&ran.line, &text), text.into_bytes())?;
         }
     }
     Ok(pusher.done)
+}
+
+/// Whether a list is put beside those that are known of its run: the newest counts, so one that was there before does not come back from an old
+/// copy, and one that lacks something takes the place of none.
+fn is_wanted(known: &[String], text: &str, is_whole: bool) -> bool {
+    let sha256 = sha256_hex(text.as_bytes());
+    let is_there = known.iter().filter_map(|name| parse_list_name(name)).any(|(_, known)| known == sha256);
+    !is_there && (is_whole || known.is_empty())
 }
 
 /// The names of each run's lists, the newest last, by the hash of its first line.
@@ -218,28 +196,45 @@ impl Pusher {
         Ok(self.files.put(&object(sha256), bytes)?)
     }
 
-    /// Pushes what no entry of a run names: its results, and the windows on which their pages rest beside those that count.
-    fn concluded(&mut self, ran: &Ran, ledger: &Path, runs: &Runs) -> Result<BTreeMap<String, String>> {
-        let mut files = BTreeMap::new();
-        let Some(folder) = folder_of(ran, ledger, runs) else { return Ok(files) };
+    /// Pushes what no entry of a run names: its results, what stands beside them in its story, and the windows on which their pages rest beside
+    /// those that count.
+    fn concluded(&mut self, ran: &Ran, ledger: &Path, runs: &Runs) -> Result<Concluded> {
+        let mut found = Concluded { files: BTreeMap::new(), is_whole: true };
+        let Some(folder) = folder_of(ran, ledger, runs) else { return Ok(found) };
         let mut windows = BTreeSet::new();
-        for name in RESULTS.into_iter().chain([DIAGNOSIS]) {
-            let path = folder.join(name);
-            if path.is_file() && !ran.files.contains_key(name) {
-                let bytes = reader::bytes(&Caller, &path)?;
-                if let Ok(result) = serde_json::from_slice(&bytes) {
-                    windows_of(&result, &mut windows);
-                }
-                files.insert(name.to_owned(), self.keep(bytes)?);
+        for name in names_concluded(&folder) {
+            if !is_plain(&name) || ran.files.contains_key(&name) {
+                continue;
             }
+            let Some(bytes) = self.read(&folder, &name, &mut found) else { continue };
+            // A heatmap names none, and may be large.
+            if RESULTS.contains(&name.as_str())
+                && let Ok(result) = serde_json::from_slice(&bytes)
+            {
+                windows_of(&result, &mut windows);
+            }
+            found.files.insert(name, self.keep(bytes)?);
         }
         windows.retain(|name| is_plain(name) && !ran.files.contains_key(name));
         for name in windows {
-            if let Some(path) = inside(&folder, &name).filter(|path| path.is_file()) {
-                files.insert(name, self.keep(reader::bytes(&Caller, &path)?)?);
+            if !folder.join(&name).is_file() {
+                found.is_whole = false;
+            } else if let Some(bytes) = self.read(&folder, &name, &mut found) {
+                found.files.insert(name, self.keep(bytes)?);
             }
         }
-        Ok(files)
+        Ok(found)
+    }
+
+    /// What a file holds. One that can't be read is left out, and keeps nothing else from going there.
+    fn read(&mut self, folder: &Path, name: &str, found: &mut Concluded) -> Option<Vec<u8>> {
+        let path = folder.join(name);
+        let read = reader::bytes(&Caller, &path).inspect_err(|error| {
+            found.is_whole = false;
+            let why = format!("the page of its run rests on it, and {error:#}");
+            self.done.left_out.push((path.display().to_string(), why));
+        });
+        read.ok()
     }
 
     fn keep(&mut self, bytes: Vec<u8>) -> Result<String> {
@@ -255,17 +250,25 @@ impl Pusher {
     }
 }
 
-/// Where a run lies here: one that was pulled, or one of this machine that is it by what its files hold.
+/// What a run has concluded.
+struct Concluded {
+    /// SHA-256 of each file, by its path in the run's folder.
+    files: BTreeMap<String, String>,
+    /// Whether all is there that its results name, and could be read.
+    is_whole: bool,
+}
+
+/// The files in a run's folder that its page and its story are made of, beside windows.
+fn names_concluded(folder: &Path) -> BTreeSet<String> {
+    let results = RESULTS.into_iter().chain([DIAGNOSIS, CEILINGS]).map(str::to_owned);
+    results.filter(|name| folder.join(name).is_file()).chain(names_beside(folder, &Caller)).collect()
+}
+
+/// Where a run lies here: where a window of it lies as it was, or where it was pulled to. A folder of its name alone may be another host's run.
 fn folder_of(ran: &Ran, ledger: &Path, runs: &Runs) -> Option<PathBuf> {
-    let pulled = ledger.with_file_name(RECORDS).join(pulled_name(&ran.run, &ran.line));
-    if pulled.is_dir() {
-        return Some(pulled);
-    }
-    let is_it = |folder: &&Path| {
-        let mut files = ran.files.iter().filter_map(|(name, sha256)| Some((inside(folder, name)?, sha256)));
-        ran.files.is_empty() || files.any(|(path, sha256)| hash_of(&path).is_ok_and(|hash| hash == *sha256))
-    };
-    runs.folders_of(&ran.run).find(is_it).map(Path::to_owned)
+    let pulled = || ledger.with_file_name(RECORDS).join(pulled_name(&ran.run, &ran.line));
+    let own = runs.folders_of(&ran.run).find(|folder| ran.lies_in(folder, &Caller));
+    own.map(Path::to_owned).or_else(|| Some(pulled()).filter(|folder| folder.is_dir()))
 }
 
 /// The windows that a result names.
@@ -297,7 +300,7 @@ pub(crate) fn pull(
     progress: &Progress,
 ) -> Result<PulledRecords> {
     let mut wanted: BTreeMap<String, Ran> = BTreeMap::new();
-    for ran in hosts.iter().flat_map(|lines| runs_of(lines)) {
+    for ran in hosts.iter().flat_map(|lines| runs_of(lines.iter())) {
         match wanted.get_mut(&ran.line) {
             Some(known) => known.files.extend(ran.files),
             None => drop(wanted.insert(ran.line.clone(), ran)),
@@ -308,7 +311,7 @@ pub(crate) fn pull(
     let there = files.names()?.into_iter().collect();
     let listed = by_line(lists.names()?);
     let done = PulledRecords { folder: folder.clone(), ..PulledRecords::default() };
-    let mut puller = Puller { files, there, lists, listed, done };
+    let mut puller = Puller { files, there, lists, listed, read: HashMap::new(), done };
     let runs = wanted.len();
     for (at, ran) in wanted.into_values().enumerate() {
         let mut all = puller.list(&ran.line)?;
@@ -336,6 +339,8 @@ struct Puller {
     there: HashSet<String>,
     lists: Store,
     listed: HashMap<String, Vec<String>>,
+    /// The lists of the run that is taken, as far as they were read; or what is wrong with one.
+    read: HashMap<String, Result<List, String>>,
     done: PulledRecords,
 }
 
@@ -376,7 +381,7 @@ impl Puller {
         Ok(())
     }
 
-    fn took(&self, run: &PulledRun, path: &str, sha256: &str) -> Result<Took, Refused> {
+    fn took(&mut self, run: &PulledRun, path: &str, sha256: &str) -> Result<Took, Refused> {
         if !is_plain(path) || !is_sha256(sha256) {
             let what = "that is no path of a record in a run's folder, or it has no hash";
             return Err(Refused::Alone(what.to_owned()));
@@ -387,7 +392,8 @@ impl Puller {
             if found.as_deref() == Some(sha256) {
                 return Ok(Took::WasThere);
             }
-            if !found.is_some_and(|found| self.was_listed(run, path, &found)) {
+            let was_listed = found.map(|found| self.was_listed(&run.line, path, &found)).transpose()?;
+            if was_listed != Some(true) {
                 let other = "another file lies there, and is left alone; move it away, and pull again";
                 return Err(Refused::Alone(other.to_owned()));
             }
@@ -409,34 +415,46 @@ impl Puller {
     }
 
     /// Whether a file is what its run had concluded when an earlier list was pushed.
-    fn was_listed(&self, run: &PulledRun, path: &str, sha256: &str) -> bool {
-        self.listed.get(&run.line).into_iter().flatten().any(|name| {
-            let list = self.read_list(name).ok().and_then(Result::ok);
-            list.is_some_and(|list| list.files.get(path).is_some_and(|listed| listed == sha256))
-        })
+    fn was_listed(&mut self, line: &str, path: &str, sha256: &str) -> Result<bool, StoreError> {
+        for name in self.listed.get(line).cloned().unwrap_or_default() {
+            let list = self.read_list(&name)?.as_ref();
+            if list.is_ok_and(|list| list.files.get(path).is_some_and(|listed| listed == sha256)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The newest list of a run, each file of it by its path; none where there is none, or it is broken.
     fn list(&mut self, line: &str) -> Result<BTreeMap<String, String>> {
         not_interrupted()?;
-        let Some(name) = self.listed.get(line).and_then(|names| names.last()) else {
+        self.read.clear();
+        let Some(name) = self.listed.get(line).and_then(|names| names.last()).cloned() else {
             return Ok(BTreeMap::new());
         };
-        self.read_list(name)?.map(|list| list.files).or_else(|why| {
-            let name = format!("{name} in {}", self.lists.address());
-            let why = format!("{why:#}; delete it there, and push again from the host of the run");
-            self.done.left_out.push((name, why));
-            Ok(BTreeMap::new())
-        })
+        let why = match self.read_list(&name)? {
+            Ok(list) => return Ok(list.files.clone()),
+            Err(why) => format!("{why}; delete it there, and push again from the host of the run"),
+        };
+        self.done.left_out.push((format!("{name} in {}", self.lists.address()), why));
+        Ok(BTreeMap::new())
     }
 
-    /// The inner error says what is wrong with this list alone.
-    fn read_list(&self, name: &str) -> Result<Result<List>, StoreError> {
+    /// A list, once for each run. The inner error says what is wrong with it alone.
+    fn read_list(&mut self, name: &str) -> Result<&Result<List, String>, StoreError> {
+        if !self.read.contains_key(name) {
+            let found = self.fetch_list(name)?;
+            self.read.insert(name.to_owned(), found);
+        }
+        Ok(&self.read[name])
+    }
+
+    fn fetch_list(&self, name: &str) -> Result<Result<List, String>, StoreError> {
         let sha256 = parse_list_name(name).map(|(_, sha256)| sha256).unwrap_or_default();
         match self.lists.get(name) {
-            Ok(Some(bytes)) => Ok(parse_list(&bytes, sha256)),
-            Ok(None) => Ok(Err(anyhow!("it is no longer there"))),
-            Err(error @ StoreError::TooLarge { .. }) => Ok(Err(error.into())),
+            Ok(Some(bytes)) => Ok(parse_list(&bytes, sha256).map_err(|why| format!("{why:#}"))),
+            Ok(None) => Ok(Err("it is no longer there".to_owned())),
+            Err(error @ StoreError::TooLarge { .. }) => Ok(Err(error.to_string())),
             Err(error) => Err(error),
         }
     }
@@ -455,62 +473,33 @@ fn parse_list(bytes: &[u8], sha256: &str) -> Result<List> {
     Ok(list)
 }
 
-/// Writes a file of a run. Where one name is a file to one record and a folder to another, that is wrong with this one alone.
+/// Writes a file of a run. Where one name is a file to one record and a folder to another, or longer than names may be here, that is wrong with
+/// this one alone.
 fn keep(file: &Path, bytes: &[u8]) -> Result<(), Refused> {
+    let too_long = || Refused::Alone("its path is longer than this disk allows".to_owned());
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(|error| match error.kind() {
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 Refused::Alone("a file lies where its folder should be".to_owned())
             }
+            io::ErrorKind::InvalidFilename => too_long(),
             _ => Refused::All(anyhow!(
                 "{} can't be made: {error}\n  next: look at the rights there and the free space, or name another --output",
                 folder.display()
             )),
         })?;
     }
-    write_whole(file, bytes).map_err(Refused::All)
+    let is_too_long =
+        |error: &anyhow::Error| error.downcast_ref::<NotWritten>().is_some_and(NotWritten::is_for_its_name);
+    write_whole(file, bytes).map_err(|error| if is_too_long(&error) { too_long() } else { Refused::All(error) })
 }
 
 #[cfg(test)]
 mod tests {
-    use hone_record::{LedgerEntry, RecordRef, RecordRole};
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
 
     use super::*;
-
-    fn line(number: usize, run: &str, files: &[(&str, char)]) -> Line {
-        let record = |(path, of): &(&str, char)| RecordRef {
-            path: (*path).to_owned(),
-            sha256: of.to_string().repeat(64),
-            role: RecordRole::After,
-        };
-        let entry = LedgerEntry {
-            run: run.to_owned(),
-            records: files.iter().map(record).collect(),
-            ..LedgerEntry::default()
-        };
-        let hash = sha256_hex(number.to_string().as_bytes());
-        Line { number, hash, parents: Vec::new(), is_chained: true, entry }
-    }
-
-    #[test]
-    fn runs_of_one_name_are_told_apart_by_what_their_files_hold() {
-        let lines = [
-            line(1, "/r/a-001", &[("w/0.json", '0')]),
-            line(2, "/r/b-001", &[]),
-            line(3, "/r/a-001", &[("w/0.json", '0'), ("w/1.json", '1')]),
-            line(4, "/r/a-001", &[("w/0.json", '7')]),
-            line(5, "", &[]),
-            line(6, "/r/a-001", &[("w/0.json", '7'), ("w/1.json", '8')]),
-        ];
-        let found = runs_of(&lines);
-        let of = |at: usize| (found[at].line.clone(), found[at].files.len());
-        assert_eq!(found.len(), 3);
-        let hashes: Vec<String> = lines.iter().map(|line| line.hash.clone()).collect();
-        assert_eq!(
-            [of(0), of(1), of(2)],
-            [(hashes[0].clone(), 2), (hashes[1].clone(), 0), (hashes[3].clone(), 2)]
-        );
-    }
 
     #[test]
     fn a_path_of_a_record_stays_in_its_run() {
@@ -555,5 +544,79 @@ mod tests {
         let mut found = BTreeSet::new();
         windows_of(&result, &mut found);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), ["", "w/a.json"]);
+    }
+
+    #[test]
+    fn a_list_is_put_once_and_one_that_lacks_something_takes_no_place() {
+        let name = |at: u64, text: &str| {
+            format!("{}_{at:013}_{}.json", "a".repeat(64), sha256_hex(text.as_bytes()))
+        };
+        let known = [name(7, "old"), name(8, "new")];
+        assert!(is_wanted(&known, "newer", true));
+        assert!(!is_wanted(&known, "new", true));
+        assert!(!is_wanted(&known, "old", true), "an old copy is no news");
+        assert!(!is_wanted(&known, "a part", false));
+        assert!(is_wanted(&[], "a part", false), "better than nothing");
+    }
+
+    /// A store that refuses everything.
+    fn refusing() -> Store {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                let mut socket = socket.unwrap();
+                let _ = socket.read(&mut [0; 8192]);
+                let no = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                let _ = socket.write_all(no.as_bytes());
+            }
+        });
+        let settings = [
+            ("AWS_ENDPOINT_URL", format!("http://{address}")),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+            ("AWS_ACCESS_KEY_ID", "key".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value));
+        Store::open_with("s3://fleet/ledgers/runs", settings).unwrap()
+    }
+
+    #[test]
+    fn a_store_that_fails_is_not_told_as_a_file_of_the_users() {
+        let home = tempfile::tempdir().unwrap();
+        let line = "a".repeat(64);
+        let run = PulledRun { folder: home.path().join("x-001"), line: line.clone() };
+        fs::create_dir(&run.folder).unwrap();
+        fs::write(run.folder.join("tuning.json"), "an earlier one").unwrap();
+        let listed: HashMap<_, _> = [(line.clone(), vec![list_name(&line, "text")])].into();
+        let puller = |lists: Store, listed| Puller {
+            files: Store::open(home.path().join("place").to_str().unwrap()).unwrap(),
+            there: HashSet::new(),
+            lists,
+            listed,
+            read: HashMap::new(),
+            done: PulledRecords::default(),
+        };
+        let mut failing = puller(refusing(), listed);
+        let error = failing.take(&run, "tuning.json", &"b".repeat(64)).unwrap_err().to_string();
+        assert!(error.contains("in s3://fleet/ledgers/runs failed"), "{error}");
+        assert!(failing.done.left_out.is_empty());
+        // Where no list of the run is there it is the user's, and nothing is asked.
+        let mut told = puller(refusing(), HashMap::new());
+        told.take(&run, "tuning.json", &"b".repeat(64)).unwrap();
+        assert!(told.done.left_out[0].1.contains("another file lies there"), "{:?}", told.done);
+    }
+
+    #[test]
+    fn the_longest_names_are_taken_and_longer_ones_keep_no_other_file_back() {
+        let home = tempfile::tempdir().unwrap();
+        let name = |length: usize| format!("{}.json", "a".repeat(length - ENDING.len()));
+        let longest = home.path().join(name(LONGEST_NAME));
+        assert!(is_plain(&name(LONGEST_NAME)) && keep(&longest, b"{}").is_ok());
+        assert_eq!(fs::read(longest).unwrap(), b"{}");
+        for path in [name(LONGEST_NAME + 1), format!("{}/a.json", "a".repeat(LONGEST_NAME + 1))] {
+            assert!(matches!(keep(&home.path().join(path), b"{}"), Err(Refused::Alone(_))));
+        }
     }
 }

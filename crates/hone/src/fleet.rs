@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::Origin;
@@ -29,9 +30,12 @@ const LONGEST_HOST: usize = 253;
 /// The fewest characters that stand for the whole build-id.
 const FEWEST_OF_BUILD_ID: usize = 4;
 
-/// A merge takes weights and shares in this range, and a host's share is parted among its profiles.
+/// A merge takes weights in a wider range, and a host's share is parted among its profiles.
 const LIGHTEST_HOST: f64 = 0.001;
 const HEAVIEST_HOST: f64 = 1_000.0;
+/// The shares that a merge takes.
+const SMALLEST_SHARE: f64 = 1e-6;
+const LARGEST_SHARE: f64 = 1e6;
 
 const LOCK: &str = "lock";
 const NOTE: &str = "origin.json";
@@ -492,16 +496,44 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// For each profile its share of the sum, so that each host has what it counts for: within a host, profiles count by their counts.
-pub(crate) fn shares_of_hosts(profiles: &[Fetched], weights: &BTreeMap<String, f64>) -> Vec<f64> {
+///
+/// # Errors
+/// When a profile has no counts, or so few beside the others that a merge does not take its share.
+pub(crate) fn shares_of_hosts(profiles: &[Fetched], weights: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
+    if let Some(empty) = profiles.iter().find(|one| one.total_count == 0) {
+        bail!(
+            "{} of host {} has no count above 0, so it can't have a share of the sum\n  next: take it out of the place, or leave --same-for-hosts away",
+            empty.name,
+            empty.host
+        );
+    }
     let mut of_host: BTreeMap<&str, f64> = BTreeMap::new();
     for one in profiles {
         *of_host.entry(&one.host).or_default() += one.total_count as f64;
     }
     let weight = |host: &str| weights.get(host).copied().unwrap_or(1.0);
-    profiles
+    let shares = profiles
         .iter()
         .map(|one| weight(&one.host) * (one.total_count as f64 / of_host[one.host.as_str()]))
-        .collect()
+        .collect();
+    as_a_merge_takes_them(shares, profiles)
+}
+
+/// What shares are to each other is all that counts, so small ones become larger together.
+fn as_a_merge_takes_them(shares: Vec<f64>, profiles: &[Fetched]) -> Result<Vec<f64>> {
+    let least = shares.iter().zip(profiles).min_by(|(one, _), (other, _)| one.total_cmp(other));
+    let Some((&least, of)) = least.filter(|(share, _)| **share < SMALLEST_SHARE) else { return Ok(shares) };
+    let larger = SMALLEST_SHARE / least;
+    if shares.iter().any(|share| share * larger > LARGEST_SHARE) {
+        bail!(
+            "{} of host {} is to have a share that is too small beside the others: {:e} of the largest\n  next: give its host more by --host-weight, \
+             take only the newest profiles by --last, or leave --same-for-hosts away",
+            of.name,
+            of.host,
+            least / shares.iter().copied().fold(0.0, f64::max)
+        );
+    }
+    Ok(shares.into_iter().map(|share| (share * larger).max(SMALLEST_SHARE)).collect())
 }
 
 /// Whether the same profile lies there; another one under this name is refused.
@@ -522,10 +554,13 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     fs::read(file).with_context(|| format!("{} can't be read", file.display()))
 }
 
-/// Writes a file whole or not at all.
+/// Numbers what is not whole yet.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Writes a file whole or not at all. Until then it has a name of its own: its own one may be as long as names can be.
 pub(crate) fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let part = file.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let part = file.with_file_name(format!(".{}-{number}.part", std::process::id()));
     let written = fs::write(&part, contents).and_then(|()| fs::rename(&part, file));
     written
         .inspect_err(|_| drop(fs::remove_file(&part)))
@@ -537,6 +572,13 @@ pub(crate) fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
 pub(crate) struct NotWritten {
     file: PathBuf,
     why: std::io::Error,
+}
+
+impl NotWritten {
+    /// Whether only its name, or its path, is too long for the disk.
+    pub(crate) fn is_for_its_name(&self) -> bool {
+        self.why.kind() == std::io::ErrorKind::InvalidFilename
+    }
 }
 
 impl std::fmt::Display for NotWritten {
@@ -610,16 +652,40 @@ mod tests {
     #[test]
     fn hosts_have_equal_shares() {
         let of = |host: &str, total_count| Fetched {
-            name: String::new(),
+            name: format!("profile-{total_count}"),
             host: host.to_owned(),
             file: PathBuf::new(),
             total_count,
             was_there: false,
         };
         let profiles = [of("a", 30), of("a", 10), of("b", 1_000)];
-        assert_eq!(shares_of_hosts(&profiles, &BTreeMap::new()), [0.75, 0.25, 1.0]);
-        let weights = [("a".to_owned(), 1.0), ("b".to_owned(), 3.0)].into();
-        assert_eq!(shares_of_hosts(&profiles, &weights), [0.75, 0.25, 3.0]);
+        let weights =
+            |a: f64, b: f64| -> BTreeMap<String, f64> { [("a".to_owned(), a), ("b".to_owned(), b)].into() };
+        assert_eq!(shares_of_hosts(&profiles, &BTreeMap::new()).unwrap(), [0.75, 0.25, 1.0]);
+        assert_eq!(shares_of_hosts(&profiles, &weights(1.0, 3.0)).unwrap(), [0.75, 0.25, 3.0]);
+
+        // Beside a long profile a short one has little of its host's share, and a merge takes none below a millionth.
+        let short = |count| [of("a", 1), of("a", count), of("b", 5)];
+        let shares = shares_of_hosts(&short(9_999), &weights(0.001, 1.0)).unwrap();
+        let near = |(found, wanted): (&f64, f64)| (found / wanted - 1.0).abs() < 1e-9;
+        assert!(shares.iter().zip([1e-6, 9_999e-6, 10.0]).all(near), "as they were to each other: {shares:?}");
+        assert!(shares[0] >= SMALLEST_SHARE, "{shares:?}");
+        let refused = shares_of_hosts(&short(10_000_000), &weights(0.001, 1_000.0)).unwrap_err().to_string();
+        for wanted in ["profile-1 of host a", "too small beside the others", "--host-weight"] {
+            assert!(refused.contains(wanted), "{wanted}: {refused}");
+        }
+        let empty = shares_of_hosts(&[of("a", 0)], &BTreeMap::new()).unwrap_err().to_string();
+        assert!(empty.contains("profile-0 of host a has no count above 0"), "{empty}");
+        assert_eq!(shares_of_hosts(&[], &BTreeMap::new()).unwrap(), [0.0; 0]);
+    }
+
+    #[test]
+    fn a_file_whose_name_is_as_long_as_names_can_be_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a".repeat(255));
+        write_whole(&file, b"x").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"x");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What all entries of the ledger have in common, whoever decides, and what is said when one can't be written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
@@ -191,6 +191,58 @@ pub(crate) fn pulled_name(run: &str, line_hash: &str) -> String {
     format!("{}-{hash}", name.trim_start_matches('.'))
 }
 
+/// A run as the entries of a ledger have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ran {
+    /// Its folder, where it was made.
+    pub(crate) run: String,
+    /// Hash of its first line, by which it is known.
+    pub(crate) line: String,
+    /// SHA-256 of its files, by their paths in the folder.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Those of them that are windows.
+    windows: BTreeSet<String>,
+}
+
+impl Ran {
+    fn new(line: &Line) -> Self {
+        Self { run: line.entry.run.clone(), line: line.hash.clone(), ..Self::default() }
+    }
+
+    /// Whether an entry may be of it: none of the files that both name is another one.
+    fn fits(&self, entry: &LedgerEntry) -> bool {
+        entry.records.iter().all(|one| self.files.get(&one.path).is_none_or(|known| *known == one.sha256))
+    }
+
+    fn take(&mut self, entry: &LedgerEntry) {
+        self.files.extend(entry.records.iter().map(|record| (record.path.clone(), record.sha256.clone())));
+        self.windows.extend(windows_of(entry).map(|(path, _)| path.to_owned()));
+    }
+
+    /// Whether a folder has a window of it.
+    pub(crate) fn lies_in(&self, folder: &Path, reader: &dyn Reader) -> bool {
+        let windows = self.windows.iter().filter_map(|path| Some((path.as_str(), self.files.get(path)?.as_str())));
+        has_one(folder, windows, reader)
+    }
+}
+
+/// The runs of a ledger. Two machines may have a run of one name; where their files differ, they are two.
+pub(crate) fn runs_of<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<Ran> {
+    let mut found: Vec<Ran> = Vec::new();
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for line in lines.filter(|line| !line.entry.run.is_empty()) {
+        let same_name = by_name.entry(&line.entry.run).or_default();
+        let fits = |at: &usize| found[*at].fits(&line.entry);
+        let at = same_name.iter().copied().find(fits).unwrap_or(found.len());
+        if at == found.len() {
+            same_name.push(at);
+            found.push(Ran::new(line));
+        }
+        found[at].take(&line.entry);
+    }
+    found
+}
+
 /// Where the runs behind a ledger's entries are.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
@@ -206,6 +258,10 @@ struct Places {
     own: Option<PathBuf>,
     /// Those that were pulled.
     pulled: Vec<PathBuf>,
+    /// So many runs have the name.
+    runs: usize,
+    /// What lies in `own` is a run of the ledger by its windows, and was not pulled.
+    own_is_another: bool,
 }
 
 impl Places {
@@ -213,9 +269,16 @@ impl Places {
         self.own.iter().chain(&self.pulled).map(PathBuf::as_path)
     }
 
-    /// What was pulled is the runs of all hosts, so what lies where one of them had its own is one of these.
+    /// A name alone says enough where only one run has it.
+    fn is_shared(&self) -> bool {
+        self.runs > 1
+    }
+
+    /// A run that lies here and was pulled as well is told once; what lies here under a name that others have, too, only if it is one of the
+    /// ledger's.
     fn each_once(&self) -> impl Iterator<Item = &Path> {
-        let own = self.own.iter().filter(|_| self.pulled.is_empty());
+        let by_name = self.pulled.is_empty() && !self.is_shared();
+        let own = self.own.iter().filter(move |_| by_name || self.own_is_another);
         own.chain(&self.pulled).map(PathBuf::as_path)
     }
 }
@@ -228,8 +291,9 @@ impl Runs {
         let home = ledger.parent().unwrap_or(Path::new("."));
         let is_there = |folder: &PathBuf| reader.may_see(folder) && folder.is_dir();
         let pulled = Some(home.join(RECORDS)).filter(is_there);
+        let lines: Vec<&Line> = lines.filter(|line| !line.entry.run.is_empty()).collect();
         let mut runs = Self::default();
-        for line in lines.filter(|line| !line.entry.run.is_empty()) {
+        for line in &lines {
             let (entry, run) = (&line.entry, Path::new(&line.entry.run));
             let pulled = pulled.as_ref().map(|folder| folder.join(pulled_name(&entry.run, &line.hash)));
             let pulled = pulled.filter(is_there);
@@ -240,6 +304,7 @@ impl Runs {
                 runs.add(&entry.run, own, pulled);
             }
         }
+        runs.tell_apart(&runs_of(lines.into_iter()), reader);
         runs
     }
 
@@ -252,6 +317,25 @@ impl Runs {
         places.pulled.extend(pulled);
     }
 
+    /// Counts the runs of each name, and finds out which of them lies here.
+    fn tell_apart(&mut self, all: &[Ran], reader: &dyn Reader) {
+        for ran in all {
+            if let Some(places) = self.places.get_mut(&ran.run) {
+                places.runs += 1;
+            }
+        }
+        for ran in all {
+            let Some(places) = self.places.get_mut(&ran.run) else { continue };
+            if !places.is_shared() && places.pulled.is_empty() {
+                continue;
+            }
+            let name = pulled_name(&ran.run, &ran.line);
+            let was_pulled = places.pulled.iter().any(|folder| folder.ends_with(&name));
+            places.own_is_another |=
+                !was_pulled && places.own.as_ref().is_some_and(|own| ran.lies_in(own, reader));
+        }
+    }
+
     /// Those that are there, as they come in the ledger.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.order.iter().filter_map(|run| self.places.get(run)).flat_map(Places::each_once)
@@ -262,27 +346,30 @@ impl Runs {
         self.places.get(run).into_iter().flat_map(Places::all)
     }
 
-    /// That of an entry; `None` where it is not there any more.
-    pub(crate) fn folder_of(&self, entry: &LedgerEntry) -> Option<&Path> {
-        self.folders_of(&entry.run).next()
+    /// Whether several runs have this name.
+    pub(crate) fn is_shared(&self, run: &str) -> bool {
+        self.places.get(run).is_some_and(Places::is_shared)
     }
 
-    /// The file of a record; `None` where it is not there any more. Of several that have its name the one that is as it was.
-    pub(crate) fn place_of(
-        &self,
-        entry: &LedgerEntry,
-        record: &RecordRef,
-        reader: &dyn Reader,
-    ) -> Option<PathBuf> {
-        let places = self.places.get(&entry.run)?.all().filter_map(|folder| inside(folder, &record.path));
-        let mut there: Vec<PathBuf> = places.filter(|place| place.is_file()).collect();
-        if there.len() > 1 {
-            let is_it = |place: &PathBuf| hash_by(reader, place).is_ok_and(|hash| hash == record.sha256);
-            let found = there.iter().position(is_it).unwrap_or(0);
-            return Some(there.swap_remove(found));
-        }
-        there.pop()
+    /// The folders in which the files of an entry may lie. Where several runs have its name, those that have a window of it.
+    pub(crate) fn folders_for(&self, entry: &LedgerEntry, reader: &dyn Reader) -> Vec<&Path> {
+        let is_shared = self.is_shared(&entry.run);
+        let is_its = |folder: &&Path| !is_shared || lies_in(folder, entry, reader);
+        self.folders_of(&entry.run).filter(is_its).collect()
     }
+}
+
+/// The file of a record in the folders of its entry; `None` where it is not there any more. Of several that have its name the one that is as it
+/// was.
+pub(crate) fn place_in(folders: &[&Path], record: &RecordRef, reader: &dyn Reader) -> Option<PathBuf> {
+    let places = folders.iter().filter_map(|folder| inside(folder, &record.path));
+    let mut there: Vec<PathBuf> = places.filter(|place| place.is_file()).collect();
+    if there.len() > 1 {
+        let is_it = |place: &PathBuf| hash_by(reader, place).is_ok_and(|hash| hash == record.sha256);
+        let found = there.iter().position(is_it).unwrap_or(0);
+        return Some(there.swap_remove(found));
+    }
+    there.pop()
 }
 
 /// A path of a ledger is somebody else's text: it may not lead out of the run.
@@ -292,17 +379,28 @@ pub(crate) fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
     is_inside.then(|| folder.join(path))
 }
 
-/// Whether a folder has a window of an entry. A design says nothing: runs that ask the same have the same.
-fn lies_in(folder: &Path, entry: &LedgerEntry, reader: &dyn Reader) -> bool {
+/// The windows of an entry, each with its hash. A design says nothing of a run: those that ask the same have the same.
+pub(crate) fn windows_of(entry: &LedgerEntry) -> impl Iterator<Item = (&str, &str)> {
     let windows = entry.records.iter().filter(|record| record.role != RecordRole::Design);
-    let is_it = |place: &Path, record: &RecordRef| {
-        place.is_file() && hash_by(reader, place).is_ok_and(|hash| hash == record.sha256)
+    windows.map(|record| (record.path.as_str(), record.sha256.as_str()))
+}
+
+/// Whether a folder has a window of an entry.
+pub(crate) fn lies_in(folder: &Path, entry: &LedgerEntry, reader: &dyn Reader) -> bool {
+    has_one(folder, windows_of(entry), reader)
+}
+
+/// Whether one of these windows lies in a folder as it was.
+fn has_one<'a>(
+    folder: &Path,
+    mut windows: impl Iterator<Item = (&'a str, &'a str)>,
+    reader: &dyn Reader,
+) -> bool {
+    let is_it = |(path, sha256): (&str, &str)| {
+        let place = inside(folder, path).filter(|place| place.is_file());
+        place.is_some_and(|place| hash_by(reader, &place).is_ok_and(|hash| hash == sha256))
     };
-    reader.may_see(folder)
-        && folder.is_dir()
-        && windows
-            .filter_map(|record| Some((inside(folder, &record.path)?, record)))
-            .any(|(place, record)| is_it(&place, record))
+    reader.may_see(folder) && folder.is_dir() && windows.any(is_it)
 }
 
 #[cfg(test)]
@@ -357,7 +455,8 @@ mod tests {
             let (number, hash) = (1, String::new());
             let line = Line { number, hash, parents: Vec::new(), is_chained: false, entry };
             let runs = Runs::of(&home.path().join(NAME), std::iter::once(&line), &Caller);
-            let is_found = |record| runs.place_of(&line.entry, record, &Caller).is_some();
+            let folders = runs.folders_for(&line.entry, &Caller);
+            let is_found = |record| place_in(&folders, record, &Caller).is_some();
             line.entry.records.iter().map(is_found).collect::<Vec<_>>()
         };
         let design = || record("design.json", "one", RecordRole::Design);
@@ -372,5 +471,123 @@ mod tests {
         ];
         assert_eq!(elsewhere(moved), [true, true, true]);
         assert_eq!(elsewhere(vec![record("../a-001/a.json", "two", RecordRole::Before)]), [false]);
+    }
+
+    fn line(number: usize, run: &str, files: &[(&str, char)]) -> Line {
+        let record = |(path, of): &(&str, char)| RecordRef {
+            path: (*path).to_owned(),
+            sha256: of.to_string().repeat(64),
+            role: RecordRole::After,
+        };
+        let entry = LedgerEntry {
+            run: run.to_owned(),
+            records: files.iter().map(record).collect(),
+            ..LedgerEntry::default()
+        };
+        let hash = sha256_hex(number.to_string().as_bytes());
+        Line { number, hash, parents: Vec::new(), is_chained: true, entry }
+    }
+
+    #[test]
+    fn runs_of_one_name_are_told_apart_by_what_their_files_hold() {
+        let lines = [
+            line(1, "/r/a-001", &[("w/0.json", '0')]),
+            line(2, "/r/b-001", &[]),
+            line(3, "/r/a-001", &[("w/0.json", '0'), ("w/1.json", '1')]),
+            line(4, "/r/a-001", &[("w/0.json", '7')]),
+            line(5, "", &[]),
+            line(6, "/r/a-001", &[("w/0.json", '7'), ("w/1.json", '8')]),
+        ];
+        let found = runs_of(lines.iter());
+        let of = |at: usize| (found[at].line.clone(), found[at].files.len());
+        assert_eq!(found.len(), 3);
+        let hashes: Vec<String> = lines.iter().map(|line| line.hash.clone()).collect();
+        assert_eq!(
+            [of(0), of(1), of(2)],
+            [(hashes[0].clone(), 2), (hashes[1].clone(), 0), (hashes[3].clone(), 2)]
+        );
+    }
+
+    /// Two machines have a run at one path, and ask the same there.
+    struct TwoMachines {
+        home: tempfile::TempDir,
+        run: PathBuf,
+        /// This machine's line, and that of the other one.
+        lines: [Line; 2],
+    }
+
+    impl TwoMachines {
+        fn new() -> Self {
+            let home = tempfile::tempdir().unwrap();
+            let run = home.path().join("a-001");
+            fs::create_dir(&run).unwrap();
+            for (name, text) in [("design.json", "as asked"), ("w.json", "ours")] {
+                fs::write(run.join(name), text).unwrap();
+            }
+            let of = |number: usize, window: &str| {
+                let record = |path: &str, text: &str, role| RecordRef {
+                    path: path.to_owned(),
+                    sha256: sha256_hex(text.as_bytes()),
+                    role,
+                };
+                let records = vec![
+                    record("design.json", "as asked", RecordRole::Design),
+                    record("w.json", window, RecordRole::After),
+                ];
+                let entry = LedgerEntry { run: run.display().to_string(), records, ..entry("", "") };
+                Line { entry, ..line(number, "", &[]) }
+            };
+            let lines = [of(1, "ours"), of(2, "theirs")];
+            Self { home, run, lines }
+        }
+
+        fn runs(&self, lines: &[Line]) -> Runs {
+            Runs::of(&self.home.path().join(NAME), lines.iter(), &Caller)
+        }
+
+        /// Which records of a line are found.
+        fn found(&self, lines: &[Line], at: usize) -> Vec<bool> {
+            let (runs, entry) = (self.runs(lines), &lines[at].entry);
+            let folders = runs.folders_for(entry, &Caller);
+            entry.records.iter().map(|record| place_in(&folders, record, &Caller).is_some()).collect()
+        }
+
+        /// Pulls the run of a line.
+        fn pull(&self, line: &Line, window: &str) -> PathBuf {
+            let folder = self.home.path().join(RECORDS).join(pulled_name(&line.entry.run, &line.hash));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("w.json"), window).unwrap();
+            folder
+        }
+    }
+
+    #[test]
+    fn what_lies_here_is_taken_for_the_run_whose_window_it_has() {
+        let machines = TwoMachines::new();
+        let lines = &machines.lines;
+        assert_eq!(machines.found(lines, 0), [true, true]);
+        assert_eq!(machines.found(lines, 1), [false, false], "not even the design, which is the same");
+        let [ours, theirs] = [0, 1].map(|at: usize| runs_of(lines.iter()).swap_remove(at));
+        assert!(ours.lies_in(&machines.run, &Caller) && !theirs.lies_in(&machines.run, &Caller));
+        // Alone, it is the run by its name, and a window that was changed is still seen.
+        assert_eq!(machines.found(&lines[1..], 0), [true, true]);
+    }
+
+    #[test]
+    fn a_run_that_lies_here_is_told_beside_those_that_were_pulled_and_once() {
+        let machines = TwoMachines::new();
+        let [ours, theirs] = &machines.lines;
+        let told = || -> Vec<PathBuf> {
+            machines.runs(&machines.lines).folders().map(Path::to_owned).collect()
+        };
+        assert_eq!(told(), [machines.run.clone()]);
+        let pulled = machines.pull(theirs, "theirs");
+        assert_eq!(told(), [machines.run.clone(), pulled.clone()]);
+        let own = machines.pull(ours, "ours");
+        assert_eq!(told(), [own.clone(), pulled.clone()], "the same twice");
+        // What lies here is a third run, of which the ledger knows nothing.
+        fs::remove_dir_all(&own).unwrap();
+        fs::write(machines.run.join("w.json"), "a third").unwrap();
+        assert_eq!(told(), [pulled]);
     }
 }

@@ -1,8 +1,8 @@
 //! What a run leaves that is killed: processes, since the kernel ends Hone's children with it and not theirs, and their data. While a run lasts its
 //! process groups are written down in its folder; whoever comes next ends what is still there.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hone_tool::left::{Noting, end_what_is_left, note_groups_in};
@@ -12,6 +12,8 @@ use crate::progress::Progress;
 
 /// Notes of the process groups of a run of `hone optimize`, which has a lock of its own.
 pub(crate) const OF_BUILDS: &str = "running";
+/// The lock of such a run.
+pub(crate) const LOCK_OF_BUILDS: &str = ".lock";
 /// Those of a run that is held by [`RunFolder::held`].
 const OF_WINDOWS: &str = "processes";
 
@@ -55,17 +57,26 @@ pub(crate) fn clean_up_left_overs(runs: &Path, progress: &Progress) {
 
 /// Their data stays: a run that goes on with them removes it.
 fn clean_up_builds(run: &Path, progress: &Progress) -> Result<()> {
-    for notes in builds_of(run) {
+    for builds in builds_of(run) {
+        // Somebody may go on with them by themselves, and without the run around them.
+        let Some(_nobody) = locked(&builds) else { continue };
         let tell = |line: &String| progress.line(&format!("{} was killed: {line}", run.display()));
-        ended(&notes)?.iter().for_each(tell);
+        ended(&builds.join(OF_BUILDS))?.iter().for_each(tell);
     }
     Ok(())
 }
 
-/// Where the builds of a run have left notes of processes.
-fn builds_of(run: &Path) -> Vec<std::path::PathBuf> {
+/// The builds of a run that have left notes of processes.
+fn builds_of(run: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(run.join("builds")).into_iter().flatten().flatten();
-    all.map(|entry| entry.path().join(OF_BUILDS)).filter(|notes| has_notes(notes)).collect()
+    all.map(|entry| entry.path()).filter(|builds| has_notes(&builds.join(OF_BUILDS))).collect()
+}
+
+/// The lock of builds, unless somebody has it.
+fn locked(builds: &Path) -> Option<File> {
+    let lock = File::create(builds.join(LOCK_OF_BUILDS)).ok()?;
+    lock.try_lock().ok()?;
+    Some(lock)
 }
 
 fn has_notes(place: &Path) -> bool {
@@ -129,13 +140,19 @@ mod tests {
         let folder = RunFolder::create(runs.path(), "orders").unwrap();
         fs::create_dir_all(folder.scratch().join("kept-0")).unwrap();
         let mut sessions = [OF_WINDOWS, "builds/server-001/running"].map(|notes| left(folder.path(), notes));
+        let mut alive = || sessions.each_mut().map(|session| session.check_alive("waiting").is_ok());
         let progress = Progress::new(true);
         let held = folder.held().unwrap();
         clean_up_left_overs(runs.path(), &progress);
-        assert!(sessions.iter_mut().all(|session| session.check_alive("waiting").is_ok()));
+        assert_eq!(alive(), [true, true]);
         drop(held);
+        // As `hone optimize --resume` goes on with the builds alone.
+        let resumed = locked(&folder.join("builds/server-001")).unwrap();
         clean_up_left_overs(runs.path(), &progress);
-        assert!(sessions.iter_mut().all(|session| session.check_alive("waiting").is_err()));
+        assert_eq!(alive(), [false, true], "the builds are somebody's");
+        drop(resumed);
+        clean_up_left_overs(runs.path(), &progress);
+        assert_eq!(alive(), [false, false]);
         assert!(!folder.scratch().join("kept-0").exists());
         assert!(builds_of(folder.path()).is_empty() && !has_notes(&folder.join(OF_WINDOWS)));
     }

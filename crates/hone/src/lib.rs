@@ -236,6 +236,6 @@ mod tests {
             told(&WayOn::behind(Err::<(), _>(error), "tune", &folder).unwrap_err())
         };
         assert_eq!(told_of(false), "pair 1: held at every rate");
-        assert!(told_of(true).contains("next: to go on behind the last pair: hone tune --resume"));
+        assert!(told_of(true).contains("next: to go on after the last pair: hone tune --resume"));
     }
 }

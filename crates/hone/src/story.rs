@@ -1,5 +1,6 @@
 //! The story of a run, or of a whole ledger: its entries, with the figures of the windows that they rest on.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use crate::batch::prove;
 use crate::cmd::compare;
 use crate::gate;
 use crate::host::trial;
-use crate::ledger::{NAME, Runs, hash_by};
+use crate::ledger::{NAME, RECORDS, Runs, hash_by, lies_in, place_in, pulled_name, windows_of};
 use crate::optimize::ledger as edges;
 use crate::reader::{self, Reader, record as record_by};
 use crate::show;
@@ -93,8 +94,9 @@ fn title(chapters: &[Chapter], ledger: &Path) -> String {
 fn chapter(runs: &Runs, entry: LedgerEntry, reader: &dyn Reader, limits: &mut Vec<String>) -> Chapter {
     let (mut gone, mut changed) = (0_usize, 0_usize);
     let mut windows = Vec::new();
+    let folders = runs.folders_for(&entry, reader);
     for record in entry.records.iter().filter(|record| record.role != RecordRole::Design) {
-        let Some(path) = runs.place_of(&entry, record, reader) else {
+        let Some(path) = place_in(&folders, record, reader) else {
             gone += 1;
             continue;
         };
@@ -150,35 +152,40 @@ impl Beside {
     /// Those that are named. Of a folder, those that lie in it.
     ///
     /// # Errors
-    /// When one can't be read, or is of another kind.
+    /// When one can't be read, or is of another kind, and when a folder has none.
     pub(crate) fn of(paths: &[PathBuf], reader: &dyn Reader) -> Result<Self> {
         let mut found = Self::default();
         for path in paths {
-            match path.is_dir() {
-                true => found.look_into(path, reader),
-                false => {
-                    let is_taken = found.take(path, reader)?;
-                    if !is_taken {
-                        bail!(Usage(format!(
-                            "{} is no heatmap, capacity or curve: only these stand beside the story of a run",
-                            path.display()
-                        )));
-                    }
-                }
+            let is_taken = match path.is_dir() {
+                true => found.take_all_in(path, reader)?,
+                false => found.take(path, reader)?,
+            };
+            if !is_taken {
+                let what = if path.is_dir() { "holds" } else { "is" };
+                bail!(Usage(format!(
+                    "{} {what} no heatmap, capacity or curve: only these stand beside the story of a run",
+                    path.display()
+                )));
             }
         }
         Ok(found)
     }
 
+    /// What lies in a folder that was named. Whether anything does.
+    fn take_all_in(&mut self, folder: &Path, reader: &dyn Reader) -> Result<bool> {
+        let mut is_taken = false;
+        for path in records_in(folder, reader) {
+            // What is no record at all is none that was meant.
+            if let Ok(found) = record_text(&path, reader) {
+                is_taken |= self.take_text(&found, &path)?;
+            }
+        }
+        Ok(is_taken)
+    }
+
     /// What lies in a run's folder, by its name. What can't be read there is no part of the run.
     fn look_into(&mut self, folder: &Path, reader: &dyn Reader) {
-        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_of_run = |path: &&PathBuf| RUNS_OWN.iter().any(|name| path.ends_with(name));
-        let is_record = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
-        let mut files: Vec<PathBuf> =
-            files.filter(|path| is_record(path) && !is_of_run(&path) && reader.may_see(path)).collect();
-        files.sort();
-        for path in files {
+        for path in records_in(folder, reader) {
             // A note of the run's, or half of something.
             let _ = self.take(&path, reader);
         }
@@ -186,31 +193,68 @@ impl Beside {
 
     /// Whether it was one of them.
     fn take(&mut self, path: &Path, reader: &dyn Reader) -> Result<bool> {
-        let text = reader::text(reader, path)?;
-        let cannot = || path.display().to_string();
-        let head: Kind =
-            serde_json::from_str(&text).with_context(|| format!("{} is not a record", path.display()))?;
-        match head.kind.as_deref() {
-            Some(Heatmap::KIND) => self.heatmaps.push(Envelope::parse(&text).with_context(cannot)?),
-            Some(Capacity::KIND) => self.capacities.push(Envelope::parse(&text).with_context(cannot)?),
-            Some(Curve::KIND) => self.curves.push(Envelope::parse(&text).with_context(cannot)?),
+        self.take_text(&record_text(path, reader)?, path)
+    }
+
+    fn take_text(&mut self, found: &RecordText, path: &Path) -> Result<bool> {
+        let (text, cannot) = (&found.text, || path.display().to_string());
+        match found.kind.as_deref() {
+            Some(Heatmap::KIND) => self.heatmaps.push(Envelope::parse(text).with_context(cannot)?),
+            Some(Capacity::KIND) => self.capacities.push(Envelope::parse(text).with_context(cannot)?),
+            Some(Curve::KIND) => self.curves.push(Envelope::parse(text).with_context(cannot)?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Into a story, behind those that it has.
+    /// Into a story, behind those that it has, each once.
     pub(crate) fn add_to(self, mut story: Story) -> Story {
-        let is_new = |map: &Heatmap| !story.heatmaps.contains(map);
-        let heatmaps: Vec<Heatmap> = self.heatmaps.into_iter().filter(is_new).collect();
-        story.heatmaps.extend(heatmaps);
-        story.capacities.extend(self.capacities);
-        story.curves.extend(self.curves);
+        add_new(&mut story.heatmaps, self.heatmaps);
+        add_new(&mut story.capacities, self.capacities);
+        add_new(&mut story.curves, self.curves);
         story
     }
 }
 
-/// What a record says that it is.
+fn add_new<T: PartialEq>(known: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !known.contains(&one) {
+            known.push(one);
+        }
+    }
+}
+
+/// The records in a folder, by their names, without those that stand for a run.
+fn records_in(folder: &Path, reader: &dyn Reader) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_of_run = |path: &Path| RUNS_OWN.iter().any(|name| path.ends_with(name));
+    let is_record = |path: &Path| path.extension().is_some_and(|ending| ending == "json");
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| is_record(path) && !is_of_run(path) && reader.may_see(path)).collect();
+    files.sort();
+    files
+}
+
+/// The names of the records that the story of a run in this folder has beside what was tried.
+pub(crate) fn names_beside(folder: &Path, reader: &dyn Reader) -> Vec<String> {
+    let is_taken = |path: &PathBuf| Beside::default().take(path, reader).unwrap_or(false);
+    let name = |path: PathBuf| path.file_name()?.to_str().map(str::to_owned);
+    records_in(folder, reader).into_iter().filter(is_taken).filter_map(name).collect()
+}
+
+/// A record's text, and what it says that it is.
+struct RecordText {
+    text: String,
+    kind: Option<String>,
+}
+
+fn record_text(path: &Path, reader: &dyn Reader) -> Result<RecordText> {
+    let text = reader::text(reader, path)?;
+    let head: Kind =
+        serde_json::from_str(&text).with_context(|| format!("{} is not a record", path.display()))?;
+    Ok(RecordText { text, kind: head.kind })
+}
+
 #[derive(Deserialize)]
 struct Kind {
     kind: Option<String>,
@@ -268,22 +312,56 @@ fn around<'a>(folders: impl Iterator<Item = &'a Path>, reader: &dyn Reader) -> A
     found
 }
 
-/// The entries of a run in the ledger beside it; none where it has none, or can't be read.
+/// The entries of a run in its ledger; none where it has none, or can't be read.
 fn entries_of(folder: &Path, reader: &dyn Reader) -> Vec<LedgerEntry> {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let Some(path) = whole.parent().map(|home| home.join(NAME)) else { return Vec::new() };
-    let checked = reader.ledger(&path).unwrap_or_default();
+    let mut found = ledgers_of(&whole, reader).map(|ledger| entries_in(&ledger, &whole, reader));
+    found.find(|entries| !entries.is_empty()).unwrap_or_default()
+}
+
+/// The ledgers that a run's entries may be in: the one beside it, and, where it was pulled, those beside the folder of all that were: a pull names
+/// its ledger as it likes.
+fn ledgers_of(run: &Path, reader: &dyn Reader) -> impl Iterator<Item = PathBuf> {
+    let home = run.parent();
+    let above = home.filter(|home| home.ends_with(RECORDS)).and_then(Path::parent);
+    let files = above.filter(|above| reader.may_see(above)).into_iter().flat_map(fs::read_dir);
+    let files = files.flatten().flatten().map(|entry| entry.path());
+    let is_ledger = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
+    let mut pulled: Vec<PathBuf> = files.filter(is_ledger).collect();
+    pulled.sort();
+    home.map(|home| home.join(NAME)).into_iter().chain(pulled)
+}
+
+/// The entries of a run in a ledger. Several machines may have one of its name, so an entry with windows is its own only where one of them lies
+/// there as it was.
+fn entries_in(ledger: &Path, run: &Path, reader: &dyn Reader) -> Vec<LedgerEntry> {
+    let lines = reader.ledger(ledger).unwrap_or_default().lines;
+    let names = names_of(run, &lines, reader);
     // Windows of other runs need not be read to tell that they are others.
-    let may_be_own = |line: &&Line| {
-        let run = Path::new(&line.entry.run);
-        let leads_here = || run.canonicalize().is_ok_and(|found| found == whole);
-        run.file_name() == whole.file_name() || (reader.may_see(run) && leads_here())
+    let may_be_own = |line: &&Line| names.contains(line.entry.run.as_str());
+    let runs = Runs::of(ledger, lines.iter().filter(may_be_own), reader);
+    let is_here = |folder: &Path| folder.canonicalize().is_ok_and(|found| found == run);
+    let by_name = |name: &str| !runs.is_shared(name) && runs.folders_of(name).any(is_here);
+    let is_own = |line: &&Line| match windows_of(&line.entry).next() {
+        Some(_) => lies_in(run, &line.entry, reader),
+        None => is_first_of(line, run) || by_name(&line.entry.run),
     };
-    let runs = Runs::of(&path, checked.lines.iter().filter(may_be_own), reader);
-    let is_own = |entry: &LedgerEntry| {
-        runs.folder_of(entry).and_then(|found| found.canonicalize().ok()).is_some_and(|found| found == whole)
+    lines.iter().filter(may_be_own).filter(is_own).map(|line| line.entry.clone()).collect()
+}
+
+/// What entries may call the run in a folder: it has that name, or a link leads there; one that was pulled is known by its first line.
+fn names_of<'a>(run: &Path, lines: &'a [Line], reader: &dyn Reader) -> HashSet<&'a str> {
+    let leads_here = |named: &Path| reader.may_see(named) && named.canonicalize().is_ok_and(|found| found == run);
+    let may_be_it = |line: &&Line| {
+        let named = Path::new(&line.entry.run);
+        named.file_name() == run.file_name() || is_first_of(line, run) || leads_here(named)
     };
-    checked.lines.into_iter().map(|line| line.entry).filter(is_own).collect()
+    lines.iter().filter(may_be_it).map(|line| line.entry.run.as_str()).collect()
+}
+
+/// Whether a line is the first one of the run that was pulled into this folder.
+fn is_first_of(line: &Line, folder: &Path) -> bool {
+    folder.ends_with(pulled_name(&line.entry.run, &line.hash))
 }
 
 /// The windows of a comparison in a run's folder. One that can't be read is left out.
@@ -309,10 +387,11 @@ fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
     // One change may have several entries in a run, each of another question.
     let exact = |entry: &&LedgerEntry| same(entry) && entry.question == told.question;
     let known = entries.iter().rev().find(exact).or_else(|| entries.iter().rev().find(same)).cloned();
-    // The clock of now has nothing to do with what was measured then, nor has who looks at it.
+    // The clock of now has nothing to do with what was measured then, nor has who looks at it: a run is of whoever made its other entries.
+    let who = || entries.first().map_or_else(String::new, |entry| entry.who.clone());
     match known {
         Some(known) => LedgerEntry { foretold: known.foretold.or(told.foretold), ..known },
-        None => LedgerEntry { at_unix_ms: 0, who: String::new(), hone: String::new(), ..told },
+        None => LedgerEntry { at_unix_ms: 0, who: who(), hone: String::new(), ..told },
     }
 }
 

@@ -13,6 +13,8 @@ mod sample;
 #[path = "../../hone-store/tests/server/mod.rs"]
 mod server;
 mod stage;
+#[path = "stage/tuning_run.rs"]
+mod tuning_run;
 use stage::{Ran, hone_command};
 
 struct Hosts {
@@ -138,7 +140,26 @@ impl Hosts {
         Ledger::at(self.runs().join("ledger.jsonl"))
     }
 
-    /// The changes of the sample, each in a run of its own, and an optimisation whose windows no entry names.
+    /// Decides on a change by these files of a run.
+    fn enter(&self, run: &Path, change: &str, files: &[(&str, RecordRole)]) {
+        let record = |(path, role): &(&str, RecordRole)| RecordRef {
+            path: (*path).to_owned(),
+            sha256: sha256_hex(&fs::read(run.join(path)).unwrap()),
+            role: *role,
+        };
+        let entry = LedgerEntry {
+            who: "ada@builder-3".to_owned(),
+            change: change.to_owned(),
+            workload: "orders".to_owned(),
+            decision: "accepted".to_owned(),
+            run: run.display().to_string(),
+            records: files.iter().map(record).collect(),
+            ..LedgerEntry::default()
+        };
+        self.own_ledger().append(&entry).unwrap();
+    }
+
+    /// The changes of the sample, each in a run of its own, and an optimisation and a tuning of which the entries name a window.
     fn have_run(&self) {
         for place in 0..sample::CHAPTERS {
             let run = self.runs().join(format!("broker-{place:03}"));
@@ -156,12 +177,10 @@ impl Hosts {
             write(&run.join(path), Envelope::new(window).to_text().unwrap());
         }
         write(&run.join("optimization.json"), Envelope::new(optimization).to_text().unwrap());
-        let left_out = LedgerEntry {
-            verb: "optimize".to_owned(),
-            run: run.display().to_string(),
-            ..LedgerEntry::default()
-        };
-        self.own_ledger().append(&left_out).unwrap();
+        self.enter(&run, "binary: pgo", &[("windows/validate-00-a.json", RecordRole::Before)]);
+        let run = self.runs().join("orders-001");
+        tuning_run::lay(&run);
+        self.enter(&run, "client: linger=100ms", &[("windows/step-0-00-b.json", RecordRole::After)]);
     }
 
     /// The same paths, on a machine that never ran anything.
@@ -185,6 +204,17 @@ impl Hosts {
         [story("--json"), story("--markdown"), verified["body"]["records"].to_string()]
     }
 
+    /// What the page of a run tells, but for where it lies.
+    fn told_of(&self, run: &Path) -> Value {
+        let ran = self.hone(&["report", "--json", run.to_str().unwrap()]).expect_code(0);
+        let mut story = ran.json()["body"].clone();
+        story["source"] = Value::Null;
+        for chapter in story["chapters"].as_array_mut().unwrap() {
+            chapter["entry"]["run"] = Value::Null;
+        }
+        story
+    }
+
     fn objects(&self, folder: &str) -> Vec<PathBuf> {
         let place = self.place.strip_prefix("s3://").map(|bucket| self.path("buckets").join(bucket));
         let folder = place.unwrap_or_else(|| PathBuf::from(&self.place)).join(folder);
@@ -201,7 +231,12 @@ impl Hosts {
 
     /// The folder in which a run lies that was pulled.
     fn pulled(&self, name: &str) -> PathBuf {
-        let found = fs::read_dir(self.runs().join("records")).unwrap().map(|entry| entry.unwrap().path());
+        self.pulled_into("machine/runs", name)
+    }
+
+    fn pulled_into(&self, home: &str, name: &str) -> PathBuf {
+        let found =
+            fs::read_dir(self.path(home).join("records")).unwrap().map(|entry| entry.unwrap().path());
         let mut found = found.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name));
         found.next().unwrap()
     }
@@ -220,6 +255,10 @@ fn records(ran: &Ran) -> Value {
 fn records_follow_their_ledger(hosts: &Hosts) {
     hosts.have_run();
     let told = hosts.told();
+    let told_of_run = hosts.told_of(&hosts.runs().join("orders-001"));
+    let count = |what: &str| told_of_run[what].as_array().unwrap().len();
+    assert_eq!(["ceilings", "heatmaps", "capacities"].map(count), [2, 1, 1]);
+    assert_eq!(told_of_run["chapters"][0]["entry"]["who"], "ada@builder-3", "as its ledger has it");
     assert!(told[0].contains("\"ceilings\": [\n") && !told[0].contains("not there any more"), "{}", told[0]);
     let pushed = records(&hosts.push_records("first").expect_code(0));
     assert!(
@@ -243,6 +282,11 @@ fn records_follow_their_ledger(hosts: &Hosts) {
     // The run's own page, with the windows that no entry names.
     let run = hosts.pulled("pgo-001");
     hosts.hone(&["report", run.to_str().unwrap()]).expect_code(0);
+    assert_eq!(hosts.told_of(&hosts.pulled("orders-001")), told_of_run);
+    // Also where the ledger has another name.
+    let elsewhere = ["pull", &hosts.place, "--output", "elsewhere/all.jsonl", "--records"];
+    hosts.ledger(&elsewhere).expect_code(0);
+    assert_eq!(hosts.told_of(&hosts.pulled_into("elsewhere", "orders-001")), told_of_run);
 
     // One that is lost here is taken again, also where the pull is of another place.
     let lost = hosts.pulled("broker-003").join("windows/000-b.json");
@@ -401,4 +445,92 @@ fn runs_of_one_name_on_two_hosts_stay_two() {
     write(&run.join("windows/0.json"), "{\"of\": 3}".to_owned());
     let verified = hosts.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0);
     assert_eq!(records(&verified), expected);
+}
+
+/// Containers run the same experiment at the same path: what lies there is one of two runs, and its design is that of both.
+#[test]
+fn a_push_takes_no_other_hosts_run_for_its_own() {
+    let hosts = Hosts::in_a_folder();
+    let run = hosts.runs().join("a-001");
+    let files = [("design.json", RecordRole::Design), ("windows/0.json", RecordRole::After)];
+    let measure = |of: &str| {
+        write(&run.join("design.json"), "{\"as\": \"asked\"}".to_owned());
+        write(&run.join("windows/0.json"), format!("{{\"window\": \"{of}\"}}"));
+        write(&run.join("comparison.json"), format!("{{\"result\": \"{of}\"}}"));
+        hosts.enter(&run, of, &files);
+    };
+    measure("one");
+    hosts.push_records("one").expect_code(0);
+    fs::rename(hosts.path("machine"), hosts.path("one")).unwrap();
+
+    // The other one has the entries of the first, and not its records.
+    hosts.ledger(&["pull", &hosts.place, "--output", "machine/runs/ledger.jsonl"]).expect_code(0);
+    measure("two");
+    // Nothing that this one rests on is of its own alone.
+    write(&hosts.runs().join("b-001/design.json"), "{}".to_owned());
+    write(&hosts.runs().join("b-001/comparison.json"), "{}".to_owned());
+    hosts.enter(&hosts.runs().join("b-001"), "two", &files[..1]);
+    let verified = hosts.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0);
+    let expected = serde_json::json!({"as_they_were": 3, "gone": 2, "changed": []});
+    assert_eq!(records(&verified), expected, "the other host's files are gone, and not changed");
+    hosts.push_records("two").expect_code(0);
+    assert_eq!(hosts.objects("runs").len(), 2, "a list for each run that is known by a window");
+
+    hosts.on_another_machine();
+    hosts.pull_records().expect_code(0);
+    for line in hosts.own_ledger().read().unwrap().lines.iter().take(2) {
+        let folder = hosts.pulled(&format!("a-001-{}", &line.hash[..16]));
+        let [window, result] = ["windows/0.json", "comparison.json"]
+            .map(|name| fs::read_to_string(folder.join(name)).unwrap());
+        let of = &line.entry.change;
+        assert!(window.contains(of) && result.contains(of), "{of}: {window} {result}");
+    }
+}
+
+/// Who has pulled once, and pushes later, has nothing newer.
+#[test]
+fn an_old_copy_does_not_come_back_in_place_of_what_came_since() {
+    let hosts = Hosts::in_a_folder();
+    hosts.have_run();
+    hosts.push_records("first").expect_code(0);
+    hosts.on_another_machine();
+    hosts.pull_records().expect_code(0);
+    let result = hosts.path("first/runs/pgo-001/optimization.json");
+    let text = fs::read_to_string(&result).unwrap().replace("small validated batches", "small batches");
+    fs::write(&result, &text).unwrap();
+    let take_turns = |leaves: &str, comes: &str| {
+        fs::rename(hosts.path("machine"), hosts.path(leaves)).unwrap();
+        fs::rename(hosts.path(comes), hosts.path("machine")).unwrap();
+    };
+    take_turns("second", "first");
+    hosts.push_records("first").expect_code(0);
+    take_turns("first", "second");
+    let lists = hosts.objects("runs");
+    hosts.push_records("second").expect_code(0);
+    assert_eq!(hosts.objects("runs"), lists, "the old one was there before");
+    // Nor does one that has lost something.
+    let lost = hosts.pulled("pgo-001").join("windows/plain-00-a.json");
+    fs::remove_file(&lost).unwrap();
+    hosts.push_records("second").expect_code(0);
+    assert_eq!(hosts.objects("runs"), lists, "a part of it is no news");
+    hosts.pull_records().expect_code(0);
+    assert!(lost.is_file());
+    assert_eq!(fs::read_to_string(hosts.pulled("pgo-001").join("optimization.json")).unwrap(), text);
+}
+
+#[test]
+fn a_result_that_can_not_be_read_keeps_nothing_else_back() {
+    let hosts = Hosts::in_a_folder();
+    hosts.have_run();
+    let result = hosts.runs().join("pgo-001/optimization.json");
+    fs::remove_file(&result).unwrap();
+    // Opens, and can't be read.
+    std::os::unix::fs::symlink("/proc/self/mem", &result).unwrap();
+    let ran = hosts.push_records("first").expect_code(1);
+    let left_out = records(&ran)["left_out"].clone();
+    assert_eq!(left_out.as_array().unwrap().len(), 1, "{left_out}");
+    assert!(left_out[0][0].as_str().unwrap().ends_with("pgo-001/optimization.json"), "{left_out}");
+    assert!(left_out[0][1].as_str().unwrap().contains("the page of its run rests on it"), "{left_out}");
+    assert_eq!(ran.json()["body"]["new_entries"], sample::CHAPTERS + 2, "the ledger is there");
+    assert_eq!(hosts.objects("runs").len(), 1, "with what the other run has concluded");
 }

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use hone_ledger::Ledger;
-use hone_record::{Envelope, LedgerEntry, Story};
+use hone_record::{Envelope, LedgerEntry, RecordRef, RecordRole, Story};
 use serde_json::Value;
 
 #[path = "../../hone-report/tests/sample/mod.rs"]
 mod sample;
 mod stage;
+#[path = "stage/tuning_run.rs"]
+mod tuning_run;
 use stage::hone_in;
 use stage::tools::find;
 
@@ -244,26 +246,55 @@ impl Browser {
     }
 }
 
-/// A run of `hone tune` with what its builds have found, and a heatmap and a capacity beside it.
+/// A run of `hone tune`, and a curve elsewhere.
 fn tuned() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("runs/orders-001");
-    let keep = |name: &str, text: String| {
-        let path = run.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    let (tuning, windows) = sample::tuning();
-    for (name, window) in windows {
-        keep(&name, Envelope::new(window).to_text().unwrap());
-    }
-    keep("tuning.json", Envelope::new(tuning).to_text().unwrap());
-    keep("heat.json", Envelope::new(sample::heatmap()).to_text().unwrap());
-    keep("capacity.json", Envelope::new(sample::capacity()).to_text().unwrap());
-    let (optimization, _) = sample::optimization();
-    keep("ceilings.json", serde_json::to_string(&optimization.ceilings).unwrap());
+    tuning_run::lay(&dir.path().join("runs/orders-001"));
     fs::write(dir.path().join("curve.json"), Envelope::new(sample::curve()).to_text().unwrap()).unwrap();
     dir
+}
+
+/// Branches of two machines were merged, and both have a run at this path.
+#[test]
+fn the_page_of_a_run_takes_no_verdict_of_another_machines() {
+    let dir = tuned();
+    let run = dir.path().join("runs/orders-001").canonicalize().unwrap();
+    let window = "windows/step-0-00-b.json";
+    let decided = |sha256: String, ratio: f64| {
+        let record = RecordRef { path: window.to_owned(), sha256, role: RecordRole::After };
+        let entry = LedgerEntry {
+            change: "client: linger=100ms".to_owned(),
+            workload: "orders".to_owned(),
+            ratio: Some([ratio; 3]),
+            decision: "accepted".to_owned(),
+            run: run.display().to_string(),
+            records: vec![record],
+            ..LedgerEntry::default()
+        };
+        Ledger::at(dir.path().join("runs/ledger.jsonl")).append(&entry).unwrap();
+    };
+    decided(hone_binary::sha256_hex(&fs::read(run.join(window)).unwrap()), 0.55);
+    decided("ab".repeat(32), 0.123);
+    let ran = hone_in(dir.path(), &["report", "runs/orders-001", "--json"]).expect_code(0);
+    let story: Story = Envelope::parse(&ran.stdout).unwrap();
+    assert_eq!(story.chapters[0].entry.ratio, Some([0.55; 3]));
+}
+
+#[test]
+fn what_is_named_behind_a_run_is_told_once_or_refused() {
+    let dir = tuned();
+    let report = |words: &[&str]| hone_in(dir.path(), &[&["report", "runs/orders-001"], words].concat());
+    let told = report(&["runs/orders-001", "curve.json", "curve.json", "--json"]).expect_code(0).json();
+    let count = |what: &str| told["body"][what].as_array().unwrap().len();
+    assert_eq!(["heatmaps", "capacities", "curves"].map(count), [1, 1, 1], "each once");
+    report(&["curve.json", "--comment"]).expect_code(2).expect_error("cannot be used with '--comment'");
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    report(&["empty"]).expect_code(2).expect_error("empty holds no heatmap, capacity or curve");
+    fs::create_dir(dir.path().join("half")).unwrap();
+    fs::copy(dir.path().join("curve.json"), dir.path().join("half/curve.json")).unwrap();
+    let broken = r#"{"hone_record": 1, "kind": "capacity", "body": {}}"#;
+    fs::write(dir.path().join("half/capacity.json"), broken).unwrap();
+    report(&["half"]).expect_code(1).expect_error("half/capacity.json");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hone_record::{
-    ALTITUDES, BatchState, Chapter, Envelope, Fate, LedgerEntry, Metric, RecordRole, STORY_QUANTILES, Story,
+    ALTITUDES, BatchState, Chapter, Envelope, Fate, Fates, LedgerEntry, Metric, RecordRole, STORY_QUANTILES, Story,
     WindowRow,
 };
 
@@ -40,13 +40,14 @@ pub(crate) fn tried(story: &Story) -> Element {
     if by_altitude.is_empty() {
         return section.child(absent("Nothing was tried yet."));
     }
+    let fates = story.fates();
     section.children(by_altitude.into_iter().map(|(place, chapters)| {
         let altitude = ALTITUDES.get(place).copied().unwrap_or("other");
-        tried_at(story, altitude, &chapters)
+        tried_at(&fates, altitude, &chapters)
     }))
 }
 
-fn tried_at(story: &Story, altitude: &str, chapters: &[&Chapter]) -> Element {
+fn tried_at(fates: &Fates<'_>, altitude: &str, chapters: &[&Chapter]) -> Element {
     let columns = vec![
         Column::words("change"),
         Column::words("metric"),
@@ -63,7 +64,7 @@ fn tried_at(story: &Story, altitude: &str, chapters: &[&Chapter]) -> Element {
     );
     let mut table = Table::new(&name, columns).remark(owner(altitude));
     for chapter in chapters {
-        table.row(title(chapter), cells(story, &chapter.entry));
+        table.row(title(chapter), cells(fates, &chapter.entry));
     }
     el("div").child(table.finish()).child(reasons(chapters))
 }
@@ -78,16 +79,16 @@ fn title(chapter: &Chapter) -> Markup {
 }
 
 /// What was decided, in the words of a reader.
-fn decided<'a>(story: &Story, entry: &'a LedgerEntry) -> &'a str {
+fn decided<'a>(fates: &Fates<'_>, entry: &'a LedgerEntry) -> &'a str {
     match (entry.fate(), entry.decision.as_str()) {
         (Fate::Undecided | Fate::TakenBack, "") => NONE,
         (Fate::Undecided | Fate::TakenBack, decision)
         | (Fate::Kept, decision @ ("applied" | "confirmed")) => decision,
-        _ => story.outcome_of(entry),
+        _ => fates.outcome_of(entry),
     }
 }
 
-fn cells(story: &Story, entry: &LedgerEntry) -> Vec<Cell> {
+fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
     let value = |place: usize| {
         let metric = entry.metric?;
         let value = *entry.values?.get(place)?;
@@ -112,7 +113,7 @@ fn cells(story: &Story, entry: &LedgerEntry) -> Vec<Cell> {
         Cell::number(&known(value(1))),
         Cell::numbers(ratio),
         Cell::words(verdict),
-        Cell::text(decided(story, entry)),
+        Cell::text(decided(fates, entry)),
     ]
 }
 
@@ -123,8 +124,11 @@ fn reasons(chapters: &[&Chapter]) -> Element {
         let labelled = |name: &str, text: &str| {
             (!text.is_empty()).then(|| el("p").child(el("b").text(&format!("{name}: "))).text(text))
         };
-        let who = [&entry.who, &entry.hone].map(String::as_str).join(", Hone ");
-        let who = if entry.who.is_empty() { String::new() } else { who };
+        let who = match (entry.who.as_str(), entry.hone.as_str()) {
+            ("", _) => String::new(),
+            (who, "") => who.to_owned(),
+            (who, hone) => format!("{who}, Hone {hone}"),
+        };
         el("li")
             .child(el("strong").text(entry.change_alone()))
             .children(labelled("Question", &entry.question))
@@ -148,14 +152,15 @@ pub(crate) fn percentiles(story: &Story) -> Element {
             "There is no window of any step: nothing was loaded, or the runs are not there any more.",
         ));
     }
-    let tables = groups.iter().map(|group| steps_table(story, group));
+    let fates = story.fates();
+    let tables = groups.iter().map(|group| steps_table(&fates, group));
     section.children(tables).child(paragraph(
         "Latency runs from the time a request was due to its acknowledgement, over all windows of a state that count. Columns were measured \
          one after the other; only the ratio in the last row is of pairs of windows, each step beside its own state before.",
     ))
 }
 
-fn steps_table(story: &Story, group: &[&Chapter]) -> Element {
+fn steps_table(fates: &Fates<'_>, group: &[&Chapter]) -> Element {
     let Some(first) = group.first() else { return el("div") };
     let original = first.entry.change_alone().rsplit_once(" on ").map_or("before", |(_, parent)| parent);
     let mut columns = vec![
@@ -163,7 +168,7 @@ fn steps_table(story: &Story, group: &[&Chapter]) -> Element {
         Column::numbers(if original == "before" { Markup::text("original") } else { Markup::text(original) }),
     ];
     columns.extend(group.iter().map(|chapter| {
-        Column::numbers(lines([chapter.entry.change_alone(), story.outcome_of(&chapter.entry)]))
+        Column::numbers(lines([chapter.entry.change_alone(), fates.outcome_of(&chapter.entry)]))
     }));
     let name = match first.entry.workload.as_str() {
         "" => first.entry.experiment.clone(),

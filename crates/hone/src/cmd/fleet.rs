@@ -296,7 +296,7 @@ pub(super) fn merge(
     desk.progress.doing(&format!("merge {}", pulled.profiles.len()));
     let files: Vec<PathBuf> = pulled.profiles.iter().map(|one| one.file.clone()).collect();
     let weights = match (arguments.same_for_hosts, arguments.host_weight.is_empty()) {
-        (true, _) => Weights::Shares(shares_of_hosts(&pulled.profiles, &of_host)),
+        (true, _) => Weights::Shares(shares_of_hosts(&pulled.profiles, &of_host)?),
         (false, true) => Weights::Same,
         (false, false) => Weights::Each(pulled.profiles.iter().map(|one| of_host[&one.host]).collect()),
     };

@@ -10,7 +10,7 @@ use hone_record::{LedgerEntry, Verdict};
 use serde::Serialize;
 
 use super::{Desk, default_runs, ledgers, print};
-use crate::ledger::{NAME, Runs, hash_of};
+use crate::ledger::{NAME, Runs, hash_of, place_in};
 use crate::reader::Caller;
 use crate::{Ending, Usage, show};
 
@@ -320,8 +320,9 @@ fn held(ledger: &Path, lines: &[Line]) -> HeldRecords {
     let runs = Runs::of(ledger, lines.iter(), &Caller);
     let mut known: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     for line in lines {
+        let folders = runs.folders_for(&line.entry, &Caller);
         for record in &line.entry.records {
-            let Some(path) = runs.place_of(&line.entry, record, &Caller) else {
+            let Some(path) = place_in(&folders, record, &Caller) else {
                 held.gone += 1;
                 continue;
             };

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// window, heatmap, story).
     path: PathBuf,
     /// Heatmaps, capacities and curves that are drawn on the page of a run or a ledger: records, or folders that hold some.
-    #[arg(value_name = "BESIDE")]
+    #[arg(value_name = "BESIDE", conflicts_with = "comment")]
     beside: Vec<PathBuf>,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
     /// --markdown, --comment or --json, the file in place of stdout.

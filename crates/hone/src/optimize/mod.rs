@@ -53,6 +53,7 @@ use crate::arm::{Arm, Place};
 use crate::bench::Bench;
 use crate::experiment::{Experiment, Form, Target};
 use crate::folder::RunFolder;
+use crate::left::LOCK_OF_BUILDS;
 use crate::moment::now_unix_ms;
 use crate::progress::Progress;
 use crate::ready::Ready;
@@ -389,7 +390,7 @@ pub(crate) fn workload<'a>(experiment: &'a Experiment, name: Option<&str>) -> Re
 impl<'a> Job<'a> {
     /// Two runs of one experiment at a time would remove each other's builds, and two in one run each other's measurements.
     fn lock(&self, folder: &Path, what: &str) -> Result<fs::File> {
-        let path = folder.join(".lock");
+        let path = folder.join(LOCK_OF_BUILDS);
         fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
         let file = fs::File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
         match file.try_lock() {

@@ -246,6 +246,8 @@ fn capacity(found: &Capacity) -> Sketch {
 
 #[cfg(test)]
 mod tests {
+    use hone_record::{CapacityDesign, CapacityEnd};
+
     use super::*;
 
     #[test]
@@ -282,5 +284,27 @@ mod tests {
         let (_, verdict, said) = told(trial.clone());
         assert_eq!(said, format!("{helped} of {} settings helped", trial.tried.len()));
         assert_eq!(verdict, trial.together.as_ref().map(|knob| knob.verdict));
+        let capacity = Capacity {
+            variant: "target".to_owned(),
+            address: "127.0.0.1:9092".to_owned(),
+            workload: trial.workload,
+            design: CapacityDesign {
+                promise: vec!["p99 <= 10.0 ms".to_owned()],
+                start_requests_per_s: 1_000.0,
+                least_requests_per_s: 300.0,
+                most_requests_per_s: 1e6,
+                growth: 2.0,
+                precision: 1.2,
+                confirmations: 2,
+                most_windows: 60,
+            },
+            points: Vec::new(),
+            held_requests_per_s: Some(2_828.0),
+            failed_requests_per_s: Some(3_364.0),
+            end: CapacityEnd::Found,
+            machine: trial.machine,
+        };
+        let said = "p99 <= 10.0 ms up to 2,828 requests/s, not at 3,364".to_owned();
+        assert_eq!(told(capacity), ("target under w".to_owned(), None, said));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_record::{BatchState, Chapter, Fate, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned};
+use hone_record::{BatchState, Chapter, Fate, Fates, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned};
 
 use super::ledger::{came, in_a_cell};
 use super::{bytes, count, number, span_us};
@@ -32,10 +32,11 @@ pub(crate) fn markdown(story: &Story) -> String {
             );
         }
     }
+    let fates = story.fates();
     out.push_str("\n## What was tried\n\n");
-    out.push_str(&tried(story, 0));
+    out.push_str(&tried(story, &fates, 0));
     for group in story.groups() {
-        out.push_str(&steps(story, &group));
+        out.push_str(&steps(&fates, &group));
     }
     out.push_str(&foretold(story));
     out.push_str(&beside(story));
@@ -46,7 +47,7 @@ pub(crate) fn markdown(story: &Story) -> String {
             out,
             "- **{}**: {}. {}",
             in_a_cell(&entry.change),
-            story.outcome_of(entry),
+            fates.outcome_of(entry),
             in_a_cell(&entry.why)
         );
         if let Some(undo) = &entry.undo {
@@ -61,21 +62,22 @@ pub(crate) fn markdown(story: &Story) -> String {
 
 /// What a reviewer wants to know, and where the rest is.
 pub(crate) fn comment(story: &Story) -> String {
-    let kept = story.changes_of(Fate::Kept).len();
+    let fates = story.fates();
+    let kept = fates.changes_of(Fate::Kept).len();
     let all: usize = [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided, Fate::TakenBack]
-        .map(|fate| story.changes_of(fate).len())
+        .map(|fate| fates.changes_of(fate).len())
         .iter()
         .sum();
     let mut out = format!("**hone, {}**: {kept} of {all} changes kept\n\n", in_a_cell(&story.title));
     let skipped = story.chapters.len().saturating_sub(MOST_ROWS);
-    out.push_str(&tried(story, skipped));
+    out.push_str(&tried(story, &fates, skipped));
     if skipped > 0 {
         let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
     }
     if let Some(saving) = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref()) {
         let _ = write!(out, "\n{}.\n", saving.words());
     }
-    for line in story.groups().iter().filter_map(|group| tail(story, group)) {
+    for line in story.groups().iter().filter_map(|group| tail(&fates, group)) {
         let _ = write!(out, "\n{line}\n");
     }
     let [decided, came_true] = story.predictions();
@@ -92,7 +94,7 @@ pub(crate) fn comment(story: &Story) -> String {
     out
 }
 
-fn tried(story: &Story, skipped: usize) -> String {
+fn tried(story: &Story, fates: &Fates<'_>, skipped: usize) -> String {
     let mut out = "| change | metric | ratio | verdict | |\n|---|---|---:|---|---|\n".to_owned();
     for Chapter { entry, .. } in story.chapters.iter().skip(skipped) {
         let ratio = entry.ratio.map_or_else(
@@ -106,7 +108,7 @@ fn tried(story: &Story, skipped: usize) -> String {
             in_a_cell(&format!("{}{under}", entry.change)),
             entry.metric.map_or("-", hone_record::Metric::label),
             entry.verdict.map_or("-", hone_record::Verdict::label),
-            story.outcome_of(entry)
+            fates.outcome_of(entry)
         );
     }
     out
@@ -209,7 +211,7 @@ fn percent(ratio: f64) -> String {
 }
 
 /// The state before the first change, and that with each.
-fn steps(story: &Story, group: &[&Chapter]) -> String {
+fn steps(fates: &Fates<'_>, group: &[&Chapter]) -> String {
     let Some(first) = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity)) else {
         return String::new();
     };
@@ -222,7 +224,7 @@ fn steps(story: &Story, group: &[&Chapter]) -> String {
     let mut out = format!("\n## Percentiles, step by step: {}\n\n| | before |", in_a_cell(&of(&first.entry)));
     for chapter in group {
         let entry = &chapter.entry;
-        let _ = write!(out, " {} ({}) |", in_a_cell(entry.change_alone()), story.outcome_of(entry));
+        let _ = write!(out, " {} ({}) |", in_a_cell(entry.change_alone()), fates.outcome_of(entry));
     }
     let _ = write!(out, "\n|---|{}\n", "---:|".repeat(states.len()));
     let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {
@@ -245,13 +247,11 @@ fn steps(story: &Story, group: &[&Chapter]) -> String {
 }
 
 /// The tail before the first change and after the last one that was kept: what a review asks for beside the verdict.
-fn tail(story: &Story, group: &[&Chapter]) -> Option<String> {
+fn tail(fates: &Fates<'_>, group: &[&Chapter]) -> Option<String> {
     let first = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity))?;
     // What was kept at first may have been put back since.
-    let kept = story.changes_of(Fate::Kept);
-    let stays = |entry: &LedgerEntry| entry.is_of_all() || kept.contains(&entry.change_alone());
-    let last =
-        group.iter().rev().find(|chapter| chapter.entry.fate() == Fate::Kept && stays(&chapter.entry))?;
+    let is_kept = |entry: &LedgerEntry| entry.fate() == Fate::Kept && fates.stays(entry);
+    let last = group.iter().rev().find(|chapter| is_kept(&chapter.entry))?;
     let told: Vec<String> = STORY_QUANTILES
         .iter()
         .filter_map(|(name, quantile)| {

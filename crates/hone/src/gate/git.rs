@@ -59,13 +59,12 @@ impl<'a> Repository<'a> {
         ];
         let call = plain(&git, "git-find", folder).args(asked);
         let found = runner.run(&call).map_err(|error| match error {
-            ToolError::Failed { scene, .. } => Usage(format!(
+            ToolError::Failed { scene, .. } => anyhow::Error::from(Usage(format!(
                 "{} lies in no git repository that can be used, and a gate compares two commits of one: {}\n  next: run it inside the \
                  repository of the service",
                 folder.display(),
                 scene.stderr.join("; ")
-            ))
-            .into(),
+            ))),
             other => anyhow::Error::from(other),
         })?;
         let text = found.stdout_text()?;

@@ -255,7 +255,9 @@ pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
 pub fn too_few(metric: Metric, requests: u64) -> Option<String> {
     let needed = metric.samples_needed().filter(|needed| requests < *needed)?;
     let label = metric.label();
-    Some(format!("a {label} needs {needed} requests in every window, and here one may get as few as {requests}"))
+    Some(format!(
+        "a {label} needs {needed} requests in every window, and here one may get as few as {requests}"
+    ))
 }
 
 /// For each pair its block. Test pairs go through all blocks in random order before any comes again, so that no build
@@ -620,7 +622,8 @@ mod tests {
         };
         let message = short(Metric::LatencyP999, vec![], 9_999).unwrap_err().to_string();
         assert!(
-            message.contains("p99.9 needs 10000 requests in every window, and here one may get as few as 9999"),
+            message
+                .contains("p99.9 needs 10000 requests in every window, and here one may get as few as 9999"),
             "{message}"
         );
         assert!(short(Metric::LatencyP999, vec![], 10_000).is_ok());

@@ -11,7 +11,8 @@ use rand_core::SeedableRng;
 
 mod sessions;
 use sessions::{
-    Noise, heavy, normal, outcomes, plan_of, rare_stalls, session, sessions_of_a_figure, skewed, tell, uniform,
+    Noise, heavy, normal, outcomes, plan_of, rare_stalls, session, sessions_of_a_figure, skewed, tell,
+    uniform,
 };
 
 #[test]

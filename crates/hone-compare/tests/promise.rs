@@ -64,7 +64,9 @@ fn an_effect_is_found_as_often_as_was_promised() {
         for (promised, found, sessions) in classes {
             let count = f64::from(sessions.max(1));
             let (promised, found) = (promised / count, f64::from(found) / count);
-            tell(&format!("effect {effect}: promised {promised:.3}, found {found:.3} in {sessions} sessions"));
+            tell(&format!(
+                "effect {effect}: promised {promised:.3}, found {found:.3} in {sessions} sessions"
+            ));
             // Four standard errors, and two per cent for Student's t in place of each bootstrap.
             let error = (promised * (1.0 - promised) / count).sqrt();
             assert!(

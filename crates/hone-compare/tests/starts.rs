@@ -87,7 +87,10 @@ fn spoken(effect: f64, rounds: u32, block_rounds: u32, blind: bool) -> [u32; 2] 
 fn an_equal_variant_stays_silent_however_long_its_processes_live() {
     for (rounds, block_rounds) in [(12, 4), (30, 2), (30, 3), (30, 10), (31, 1)] {
         let [better, worse] = spoken(1.0, rounds, block_rounds, false);
-        tell(&format!("A/A, {rounds} rounds, {block_rounds} a start: {} of {SESSIONS} speak up", better + worse));
+        tell(&format!(
+            "A/A, {rounds} rounds, {block_rounds} a start: {} of {SESSIONS} speak up",
+            better + worse
+        ));
         assert!(
             better + worse <= 30,
             "{rounds} rounds by {block_rounds}: {better} better, {worse} worse of {SESSIONS}"

@@ -354,7 +354,10 @@ mod tests {
             told.rule.contains("save 20 % of the CPU per record, since one record a request"),
             "{told:?}"
         );
-        assert!(told.rule.contains("True where the change is judged better and the whole interval"), "{told:?}");
+        assert!(
+            told.rule.contains("True where the change is judged better and the whole interval"),
+            "{told:?}"
+        );
         assert!(told.rule.contains("0.900 or below"), "{told:?}");
         assert!(hope.beside(Metric::Throughput, &step([1.0; 2], [0; 2])).rule.contains("1.100 or above"));
     }

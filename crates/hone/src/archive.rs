@@ -491,7 +491,8 @@ fn keep(file: &Path, bytes: &[u8]) -> Result<(), Refused> {
     }
     let is_too_long =
         |error: &anyhow::Error| error.downcast_ref::<NotWritten>().is_some_and(NotWritten::is_for_its_name);
-    write_whole(file, bytes).map_err(|error| if is_too_long(&error) { too_long() } else { Refused::All(error) })
+    write_whole(file, bytes)
+        .map_err(|error| if is_too_long(&error) { too_long() } else { Refused::All(error) })
 }
 
 #[cfg(test)]
@@ -548,9 +549,8 @@ mod tests {
 
     #[test]
     fn a_list_is_put_once_and_one_that_lacks_something_takes_no_place() {
-        let name = |at: u64, text: &str| {
-            format!("{}_{at:013}_{}.json", "a".repeat(64), sha256_hex(text.as_bytes()))
-        };
+        let name =
+            |at: u64, text: &str| format!("{}_{at:013}_{}.json", "a".repeat(64), sha256_hex(text.as_bytes()));
         let known = [name(7, "old"), name(8, "new")];
         assert!(is_wanted(&known, "newer", true));
         assert!(!is_wanted(&known, "new", true));

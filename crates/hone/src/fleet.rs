@@ -668,7 +668,10 @@ mod tests {
         let short = |count| [of("a", 1), of("a", count), of("b", 5)];
         let shares = shares_of_hosts(&short(9_999), &weights(0.001, 1.0)).unwrap();
         let near = |(found, wanted): (&f64, f64)| (found / wanted - 1.0).abs() < 1e-9;
-        assert!(shares.iter().zip([1e-6, 9_999e-6, 10.0]).all(near), "as they were to each other: {shares:?}");
+        assert!(
+            shares.iter().zip([1e-6, 9_999e-6, 10.0]).all(near),
+            "as they were to each other: {shares:?}"
+        );
         assert!(shares[0] >= SMALLEST_SHARE, "{shares:?}");
         let refused = shares_of_hosts(&short(10_000_000), &weights(0.001, 1_000.0)).unwrap_err().to_string();
         for wanted in ["profile-1 of host a", "too small beside the others", "--host-weight"] {

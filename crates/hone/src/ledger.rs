@@ -221,7 +221,8 @@ impl Ran {
 
     /// Whether a folder has a window of it.
     pub(crate) fn lies_in(&self, folder: &Path, reader: &dyn Reader) -> bool {
-        let windows = self.windows.iter().filter_map(|path| Some((path.as_str(), self.files.get(path)?.as_str())));
+        let windows =
+            self.windows.iter().filter_map(|path| Some((path.as_str(), self.files.get(path)?.as_str())));
         has_one(folder, windows, reader)
     }
 }
@@ -577,10 +578,9 @@ mod tests {
     fn a_run_that_lies_here_is_told_beside_those_that_were_pulled_and_once() {
         let machines = TwoMachines::new();
         let [ours, theirs] = &machines.lines;
-        let told = || -> Vec<PathBuf> {
-            machines.runs(&machines.lines).folders().map(Path::to_owned).collect()
-        };
-        assert_eq!(told(), [machines.run.clone()]);
+        let told =
+            || -> Vec<PathBuf> { machines.runs(&machines.lines).folders().map(Path::to_owned).collect() };
+        assert_eq!(told(), std::slice::from_ref(&machines.run));
         let pulled = machines.pull(theirs, "theirs");
         assert_eq!(told(), [machines.run.clone(), pulled.clone()]);
         let own = machines.pull(ours, "ours");

@@ -351,7 +351,8 @@ fn entries_in(ledger: &Path, run: &Path, reader: &dyn Reader) -> Vec<LedgerEntry
 
 /// What entries may call the run in a folder: it has that name, or a link leads there; one that was pulled is known by its first line.
 fn names_of<'a>(run: &Path, lines: &'a [Line], reader: &dyn Reader) -> HashSet<&'a str> {
-    let leads_here = |named: &Path| reader.may_see(named) && named.canonicalize().is_ok_and(|found| found == run);
+    let leads_here =
+        |named: &Path| reader.may_see(named) && named.canonicalize().is_ok_and(|found| found == run);
     let may_be_it = |line: &&Line| {
         let named = Path::new(&line.entry.run);
         named.file_name() == run.file_name() || is_first_of(line, run) || leads_here(named)

@@ -189,7 +189,9 @@ fn places_that_are_none_are_not_taken_for_others() {
         .expect_code(2)
         .expect_error("nothing was looked at and nothing put back");
     hone(&["host", "plan", "--data", none]).expect_code(2).expect_error("there is no such folder");
-    hone_in(folder.path(), &["compare", "a.json", "b.json"]).expect_code(2).expect_error("there is no record a.json");
+    hone_in(folder.path(), &["compare", "a.json", "b.json"])
+        .expect_code(2)
+        .expect_error("there is no record a.json");
     let cut = folder.path().join("cut.json");
     fs::write(&cut, "{").unwrap();
     let cut = cut.to_str().unwrap();
@@ -197,7 +199,9 @@ fn places_that_are_none_are_not_taken_for_others() {
         hone(&["ledger", verb, cut]).expect_code(1).expect_error("has not one entry of a ledger");
     }
     hone(&["batch", "cost", cut]).expect_code(1).expect_error("has no look that");
-    hone_in(folder.path(), &["gate", "--base", "HEAD"]).expect_code(2).expect_error("run it inside the repository");
+    hone_in(folder.path(), &["gate", "--base", "HEAD"])
+        .expect_code(2)
+        .expect_error("run it inside the repository");
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for asked in [
         &["batch", "prove", &gone, "--step", "linger=5ms", "--client", "librdkafka"][..],

@@ -413,7 +413,18 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
     admin.create_topic("several", 8, &BTreeMap::new()).unwrap();
     // Kafka counts requests too that it refuses because a partition has no leader yet: none of those after this.
     let at_first = ["one", "several"].map(|name| {
-        let begin = ["load", &kafka.address, "--topic", name, "--rate", "100", "--duration", "1", "--json", "--quiet"];
+        let begin = [
+            "load",
+            &kafka.address,
+            "--topic",
+            name,
+            "--rate",
+            "100",
+            "--duration",
+            "1",
+            "--json",
+            "--quiet",
+        ];
         assert!(facts(&hone(&begin).json(), "acked_requests") > 0.0);
         (kafka.counted(name), kafka.on_disk(name))
     });

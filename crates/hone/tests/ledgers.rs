@@ -235,8 +235,7 @@ impl Hosts {
     }
 
     fn pulled_into(&self, home: &str, name: &str) -> PathBuf {
-        let found =
-            fs::read_dir(self.path(home).join("records")).unwrap().map(|entry| entry.unwrap().path());
+        let found = fs::read_dir(self.path(home).join("records")).unwrap().map(|entry| entry.unwrap().path());
         let mut found = found.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name));
         found.next().unwrap()
     }
@@ -480,8 +479,8 @@ fn a_push_takes_no_other_hosts_run_for_its_own() {
     hosts.pull_records().expect_code(0);
     for line in hosts.own_ledger().read().unwrap().lines.iter().take(2) {
         let folder = hosts.pulled(&format!("a-001-{}", &line.hash[..16]));
-        let [window, result] = ["windows/0.json", "comparison.json"]
-            .map(|name| fs::read_to_string(folder.join(name)).unwrap());
+        let [window, result] =
+            ["windows/0.json", "comparison.json"].map(|name| fs::read_to_string(folder.join(name)).unwrap());
         let of = &line.entry.change;
         assert!(window.contains(of) && result.contains(of), "{of}: {window} {result}");
     }

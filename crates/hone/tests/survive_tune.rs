@@ -241,8 +241,14 @@ impl Bench {
         }
         // A run that has ended by itself in between was not interrupted.
         let told = ran.code == 0 || (ran.stderr.contains("interrupted") && ran.stderr.contains("--resume"));
-        let blamed = ran.stderr.contains("failed in its window") || ran.stderr.contains("does not stand the load");
-        assert!(told && !blamed && [0, 1].contains(&ran.code), "{name}, {by:?}: {}\n{}", ran.code, ran.stderr);
+        let blamed =
+            ran.stderr.contains("failed in its window") || ran.stderr.contains("does not stand the load");
+        assert!(
+            told && !blamed && [0, 1].contains(&ran.code),
+            "{name}, {by:?}: {}\n{}",
+            ran.code,
+            ran.stderr
+        );
         assert!(self.is_as_before() && !notes, "{name}, {by:?}: {}", ran.stderr);
         assert_eq!(self.topics(), Vec::<String>::new(), "{name}, {by:?}");
         assert_eq!(self.left(), Vec::<u32>::new(), "{name}, {by:?}");

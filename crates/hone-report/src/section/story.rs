@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hone_record::{
-    ALTITUDES, BatchState, Chapter, Envelope, Fate, Fates, LedgerEntry, Metric, RecordRole, STORY_QUANTILES, Story,
-    WindowRow,
+    ALTITUDES, BatchState, Chapter, Envelope, Fate, Fates, LedgerEntry, Metric, RecordRole, STORY_QUANTILES,
+    Story, WindowRow,
 };
 
 use super::{absent, paragraph, section};

@@ -363,8 +363,8 @@ pub(crate) fn refused(workload: &Workload, named: &[Metric]) -> std::collections
         (metric, "not asked: fewer metrics leave narrower intervals to the others, and stalls tell of the longest waits".to_owned())
     });
     let requests = workload.requests_per_window();
-    let short = Metric::ALL.into_iter().filter_map(|metric| {
-        Some((metric, hone_compare::too_few(metric, requests?)?))
-    });
+    let short = Metric::ALL
+        .into_iter()
+        .filter_map(|metric| Some((metric, hone_compare::too_few(metric, requests?)?)));
     other.chain(short).collect()
 }

@@ -35,7 +35,9 @@ fn looks(text: &str, file: &str) -> Result<Vec<BatchWatch>> {
         }
     }
     if found.is_empty() && !text.trim().is_empty() {
-        bail!("{file} has no look that `hone batch watch --keep` wrote; name the file that was given to --keep");
+        bail!(
+            "{file} has no look that `hone batch watch --keep` wrote; name the file that was given to --keep"
+        );
     }
     Ok(found)
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use hone_record::{BatchState, Chapter, Fate, Fates, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned};
+use hone_record::{
+    BatchState, Chapter, Fate, Fates, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned,
+};
 
 use super::ledger::{came, in_a_cell};
 use super::{bytes, count, number, span_us};

@@ -174,7 +174,9 @@ mod tests {
     fn climbing() -> Tuning {
         let of_capacity = |step: &mut ProofStep| {
             let judged = step.comparison.iter_mut().flat_map(|found| &mut found.judgements);
-            judged.filter(|judged| judged.primary).for_each(|judged| judged.estimate.metric = Metric::Capacity);
+            judged
+                .filter(|judged| judged.primary)
+                .for_each(|judged| judged.estimate.metric = Metric::Capacity);
         };
         let mut found = tuning();
         let wanted = Wanted { slo: Some("p99=10ms".to_owned()), ..Wanted::default() };
@@ -195,7 +197,9 @@ mod tests {
         assert_eq!(found.saving(), None);
         for told in [text(&found), markdown(&found)] {
             assert!(told.contains("capacity, requests/s") && told.contains("windows"), "{told}");
-            for other in ["CPU a record", "CPU, cores", "p99.9", "batches/s", "Saved at this load", "Latency runs"] {
+            for other in
+                ["CPU a record", "CPU, cores", "p99.9", "batches/s", "Saved at this load", "Latency runs"]
+            {
                 assert!(!told.contains(other), "{other}: {told}");
             }
         }
@@ -208,7 +212,10 @@ mod tests {
         let cost = said(tuning());
         assert!(cost.contains("larger where changes share a gain, smaller where they help"), "{cost}");
         let capacity = said(climbing());
-        assert!(capacity.contains("smaller where changes share a gain, larger where they help"), "{capacity}");
+        assert!(
+            capacity.contains("smaller where changes share a gain, larger where they help"),
+            "{capacity}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a run of `hone tune` would do, and how long it takes.
 
 use super::tuning::hoped;
-use super::{count, number, time, wrapped};
+use super::{count, time, wrapped};
 use crate::tune::candidate::Candidate;
 use crate::tune::estimate::{Estimate, Planned, Span};
 use crate::tune::file::Asked;

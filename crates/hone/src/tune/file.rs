@@ -495,8 +495,7 @@ impl Asked {
         };
         let left_out = self.left_out(&found);
         let named = |one: &Candidate| self.candidates.iter().any(|named| named.name == one.name);
-        let found: Vec<Candidate> =
-            found.into_iter().filter(|one| named(one) || self.may_try(one)).collect();
+        let found: Vec<Candidate> = found.into_iter().filter(|one| named(one) || self.may_try(one)).collect();
         let why = left_out.filter(|_| found.is_empty());
         let new: Vec<Candidate> = found.into_iter().filter(|one| !named(one)).collect();
         self.candidates.extend(new);
@@ -616,8 +615,12 @@ mod tests {
         assert!(asked.workload.climb().is_some() && asked.workload.least_s() < asked.workload.duration_s);
         let error = read(&format!("{text}duration_s = 5\n")).unwrap_err();
         let told = format!("{error:#}");
-        assert!(crate::is_usage(&error) && told.contains("[workload.high]: `duration_s` has no say"), "{told}");
-        read(&format!("{text}[workload.other]\nduration_s = 5\n").replace("slo", "workload = \"high\"\nslo")).unwrap();
+        assert!(
+            crate::is_usage(&error) && told.contains("[workload.high]: `duration_s` has no say"),
+            "{told}"
+        );
+        read(&format!("{text}[workload.other]\nduration_s = 5\n").replace("slo", "workload = \"high\"\nslo"))
+            .unwrap();
     }
 
     /// A rule about failures says nothing of how late anything may be.
@@ -739,7 +742,10 @@ mod tests {
         assert!(plain.why.contains("a profile of telemetry of its own experiment"), "{plain:?}");
         // What was replayed says more than a guess.
         assert!(gain.share == plain.share && gain.why.ends_with("foretells: a gain"), "{gain:?}");
-        assert!(nothing.share == LEAST_HOPE && nothing.why.ends_with("foretells: no difference"), "{nothing:?}");
+        assert!(
+            nothing.share == LEAST_HOPE && nothing.why.ends_with("foretells: no difference"),
+            "{nothing:?}"
+        );
     }
 
     #[test]

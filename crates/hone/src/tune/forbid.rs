@@ -109,7 +109,8 @@ fn is_of_host(name: &str, begins: bool, kernel: &dyn Kernel) -> bool {
     path.starts_with(DISKS)
         || DISKS.starts_with(&path)
         || path.rsplit_once('/').is_some_and(|(folder, beginning)| {
-            path.starts_with("proc/sys/") && kernel.list(folder).iter().any(|file| file.starts_with(beginning))
+            path.starts_with("proc/sys/")
+                && kernel.list(folder).iter().any(|file| file.starts_with(beginning))
         })
 }
 

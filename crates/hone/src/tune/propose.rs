@@ -166,8 +166,7 @@ pub(crate) fn at_most(
     }
     let of_topic = workload.topic_config.get("compression.type");
     let packs_anew = of_topic.is_some_and(|codec| !is_kept(codec, &workload.compression));
-    let calls_for_codec =
-        packs_anew || workload.compression == "none" || (is_cluster && of_topic.is_none());
+    let calls_for_codec = packs_anew || workload.compression == "none" || (is_cluster && of_topic.is_none());
     let of_client = allowed.contains(&Altitude::Client) && makes_batches(&workload.engine);
     let of_broker = allowed.contains(&Altitude::Broker);
     let lingers = open_lingers(workload, latency_limit_ms).count() as u32;
@@ -512,7 +511,8 @@ mod tests {
         let packed = Workload { compression: "lz4".to_owned(), ..load() };
         let of_cluster = |workload: &Workload| sum(at_most(workload, &Altitude::ALL, None, false, true));
         assert_eq!((count(&packed, None, false), of_cluster(&packed)), (6, 6 + 1));
-        let own = Workload { topic_config: [("compression.type".to_owned(), "lz4".to_owned())].into(), ..packed };
+        let own =
+            Workload { topic_config: [("compression.type".to_owned(), "lz4".to_owned())].into(), ..packed };
         assert_eq!(of_cluster(&own), 6, "the topic says otherwise");
     }
 

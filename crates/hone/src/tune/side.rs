@@ -83,7 +83,11 @@ impl Base {
                 lever.now("").map_err(|error| {
                     let near = nearest(&change.name, knob::KNOBS.iter().map(|knob| knob.name));
                     let near = near.filter(|near| *near != change.name).map(|near| format!("host.{near}"));
-                    Usage(format!("candidate `{}`: {error:#}{}", candidate.name, did_you_mean(near.as_deref())))
+                    Usage(format!(
+                        "candidate `{}`: {error:#}{}",
+                        candidate.name,
+                        did_you_mean(near.as_deref())
+                    ))
                 })?;
             }
         }
@@ -246,7 +250,10 @@ mod tests {
             (named(&kept), named(&gone))
         };
         let (kept, gone) = of(&["client.linger.ms=20", "codec=lz4", "linger=100ms"]);
-        assert_eq!((kept, gone), (vec!["codec=lz4".to_owned(), "linger=100ms".to_owned()], vec!["client.linger.ms=20".to_owned()]));
+        assert_eq!(
+            (kept, gone),
+            (vec!["codec=lz4".to_owned(), "linger=100ms".to_owned()], vec!["client.linger.ms=20".to_owned()])
+        );
         let (kept, gone) = of(&["linger=20ms,batch-size=64KiB", "linger=100ms"]);
         assert!(kept.len() == 2 && gone.is_empty(), "the batch size is still there: {gone:?}");
         // Of two that set the same one is enough.
@@ -266,7 +273,11 @@ mod tests {
         let error = base.check_host(&[candidate("host.vm.swapiness=1")]).unwrap_err();
         let told = format!("{error:#}");
         assert!(crate::is_usage(&error), "{told}");
-        assert!(told.contains("candidate `host.vm.swapiness=1`") && told.contains("did you mean `host.vm.swappiness`"), "{told}");
+        assert!(
+            told.contains("candidate `host.vm.swapiness=1`")
+                && told.contains("did you mean `host.vm.swappiness`"),
+            "{told}"
+        );
     }
 
     /// A candidate's program that is built anew between two attempts is another one.

@@ -223,7 +223,7 @@ mod tests {
             ("bursts:2", "`2` is no time"),
             ("ramp", "ramp:5000"),
             ("ramp:fast", "`fast` is no rate"),
-            ("steps:1,,2", "`` is no rate"),
+            ("steps:1,,2", "the rate in requests/s is missing"),
             ("replay:", "replay:FILE"),
             ("replay:topic:", "name the topic"),
             ("uniform:3", "known here: uniform"),

@@ -135,6 +135,16 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{number}{NBSP}{}", UNITS.get(unit).copied().unwrap_or("B"))
 }
 
+/// Bytes a second on a network, in decimal units, as networks are told.
+pub(crate) fn network(bytes_per_s: f64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let unit = UNITS.into_iter().find(|(size, _)| bytes_per_s >= *size);
+    match unit {
+        Some((size, name)) => format!("{}{NBSP}{name}", significant(bytes_per_s / size)),
+        None => format!("{}{NBSP}B", count(bytes_per_s.round() as u64)),
+    }
+}
+
 /// A share (0 to 1) in percent.
 pub(crate) fn share(share: f64) -> String {
     format!("{}{NBSP}%", percent_number(share * 100.0))
@@ -244,6 +254,8 @@ mod tests {
         assert_eq!(plain_spaces(&bytes(512)), "512 B");
         assert_eq!(plain_spaces(&bytes(12_900_000)), "12.3 MiB");
         assert_eq!(plain_spaces(&bytes(u64::MAX)), "16,800,000 TiB");
+        let on_the_network = [3.4, 1_000.0, 1_700_000.0, 2.5e9].map(|rate| plain_spaces(&network(rate)));
+        assert_eq!(on_the_network, ["3 B", "1.00 kB", "1.70 MB", "2.50 GB"]);
         assert_eq!(plain_spaces(&wall_s(41.23)), "41.2 s");
         assert_eq!(plain_spaces(&wall_s(192.0)), "3 min 12 s");
         assert_eq!(wall_s(f64::NAN), NONE);

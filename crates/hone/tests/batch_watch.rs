@@ -432,6 +432,8 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
     else {
         return;
     };
+    // What a cost is fitted to: a broker at rest, and then at work.
+    thread::sleep(Duration::from_secs(8));
     thread::scope(|scope| {
         let length = ["--duration", "30"];
         let one = ["--rate", "100", "--records", "7", "--bytes", "200"];

@@ -209,7 +209,7 @@ fn figures(row: &mut Row<'_>) {
     }
     row("CPU, cores", &|state| state.cores().map(quantity::significant), "not known");
     row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), "not known");
-    let sent = |state: &BatchState| Some(quantity::bytes(state.sent_bytes_per_s()?.round() as u64));
+    let sent = |state: &BatchState| Some(quantity::network(state.sent_bytes_per_s()?));
     row("network sent a second", &sent, "not known");
     let reached = |state: &BatchState| {
         (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))

@@ -99,7 +99,7 @@ impl Costs {
 
     fn words(self) -> String {
         let what = format!(
-            "a request costs {} us and a record {} us",
+            "a request costs {} µs and a record {} µs",
             number(self.request_us),
             number(self.record_us)
         );

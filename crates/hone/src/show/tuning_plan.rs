@@ -51,11 +51,11 @@ fn candidates(asked: &Asked, estimate: &Estimate) -> String {
         .iter()
         .map(|Ranked { candidate, cost_s }| {
             format!(
-                "  {} ({}), {} in {} of windows: {}",
+                "  {} ({}), {} of windows, {}: {}",
                 candidate.name,
                 candidate.altitude.label(),
-                hoped(&candidate.hope),
                 time(*cost_s),
+                hoped(&candidate.hope),
                 candidate.hope.why
             )
         })

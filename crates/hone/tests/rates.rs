@@ -141,7 +141,7 @@ fn searches_that_make_no_sense_are_refused_before_the_first_window() {
     };
     refused(&["--find-capacity"], "--slo");
     refused(&["--slo", "p99=1ms"], "--find-capacity");
-    refused(&["--find-capacity", "--slo", "p99"], "write for example p99<3ms");
+    refused(&["--find-capacity", "--slo", "p99"], "write a limit behind it, as in p99=10ms");
     refused(&["--find-capacity", "--slo", "p99.99=1ms", "-r", "1000"], "needs 100000 requests a window");
     refused(&["--find-capacity", "--slo", "p50=1ms", "--precision", "0.5"], "--precision must lie between");
     refused(&["--find-capacity", "--slo", "p50=1ms", "--topic", "x"], "cannot be used with");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `hone compare --capacity` says of a planted difference: the embedded broker whose writes begin 2 ms late, against 4 ms late, in five pairs,
 # and against itself in five.
-#   bench/capacity.sh     $RUNS (runs) keeps the run. Five minutes on two cores that have nothing else to do.
+#   bench/capacity.sh     $RUNS (runs) keeps the run. Ten minutes on two cores that have nothing else to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${RUNS:-runs}

@@ -65,7 +65,7 @@ pub use live::{Live, Progress};
 pub use provoke::{Provoked, provoke};
 pub use raw::RawFile;
 pub use recorded::{TopicLoad, topic_load};
-pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
+pub use run::{LONGEST_WINDOW_S, Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;

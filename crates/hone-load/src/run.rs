@@ -103,6 +103,8 @@ pub struct Prepared {
 /// Where the window begins in the topic, for those who read it.
 type Beginning = Option<BTreeMap<i32, i64>>;
 
+/// No window is longer than a day, in seconds.
+pub const LONGEST_WINDOW_S: f64 = 86_400.0;
 /// The probe looks so long before a start that is far ahead: the target's idling until then is no part of the window.
 const PROBE_AHEAD: Duration = Duration::from_millis(200);
 /// What a start may be late without an event: sleeping and waking takes a part of it.
@@ -255,7 +257,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     }
     for (name, value, most) in [
         ("requests_per_s", workload.requests_per_s, 1e7),
-        ("duration_s", workload.duration_s, 86_400.0),
+        ("duration_s", workload.duration_s, LONGEST_WINDOW_S),
         ("timeout_s", workload.timeout_s, 3_600.0),
     ] {
         if !(value > 0.0 && value <= most) {

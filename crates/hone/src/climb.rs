@@ -1,6 +1,7 @@
 //! A load that climbs until a promise breaks, made of what a user says: whose rate is where it begins, how far it may go.
 
 use anyhow::{Result, bail};
+use hone_load::LONGEST_WINDOW_S;
 use hone_record::{Climb, Engine, Metric, Outcome, Schedule, Slo, Window, Workload};
 
 use crate::Usage;
@@ -24,8 +25,6 @@ const GROWTH: f64 = 1.05;
 const LEAST_STEP_S: f64 = 0.5;
 /// A queue that grows to the promise within a step makes the capacity look larger, by the promise over the step's length: by 5 % at most.
 const STEP_BY_PROMISE: f64 = 20.0;
-/// The longest window of a load, as its own check has it: a day.
-const LONGEST_S: f64 = 86_400.0;
 const LEAST_REST_S: f64 = 0.1;
 /// Behind a step at the edge nothing is left after as long as the promise; this is twice.
 const REST_BY_PROMISE: f64 = 2.0;
@@ -97,7 +96,7 @@ fn check_load(workload: &Workload) -> Result<()> {
 /// The length of a climb is nobody's setting, so what makes it too long is told by what does.
 fn check_length(climbing: &Workload, climb: Climb) -> Result<()> {
     let from = climbing.requests_per_s;
-    if climbing.duration_s > LONGEST_S {
+    if climbing.duration_s > LONGEST_WINDOW_S {
         bail!(Usage(format!(
             "a climb from {from} to {} requests/s for {} has {} steps of {} s, and all of them must fit in a window of a day: begin higher (--from, in a file \
              requests_per_s), end lower (--to, climb_to), take larger steps (--growth, climb_growth), or promise a percentile nearer to the median (slo)",

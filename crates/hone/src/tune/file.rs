@@ -566,7 +566,6 @@ impl Asked {
     }
 }
 
-/// What is known of a build before it is measured.
 /// A layout of which a replay foretells no gain is tried behind all others, and tried: the rule is not calibrated, and what ran was another load.
 fn hope_of_a_build(why: &str, foretold: Option<&Foretold>) -> Hope {
     let Some(foretold) = foretold else { return Hope::new(HOPE_OF_A_BUILD, why) };
@@ -577,6 +576,7 @@ fn hope_of_a_build(why: &str, foretold: Option<&Foretold>) -> Hope {
     Hope::new(share, format!("{why}; of its layout a replay of what ran foretells: {}", foretold.expected))
 }
 
+/// What is known of a build before it is measured.
 fn why_a_build(trained_by: &[String]) -> String {
     let loads = match trained_by {
         [] => "loads of its own experiment".to_owned(),

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use crate::Usage;
 use crate::batch::prove;
 use crate::cmd::compare;
+use crate::cmd::report::TRIED;
 use crate::gate;
 use crate::host::trial;
 use crate::ledger::{NAME, RECORDS, Runs, hash_by, lies_in, place_in, pulled_name, windows_of};
@@ -224,10 +225,11 @@ fn add_new<T: PartialEq>(known: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-/// The records in a folder, by their names, without those that stand for a run.
+/// The records in a folder, by their names, without those that stand for what was tried and the diagnosis: they stand beside nothing, and may be
+/// large.
 fn records_in(folder: &Path, reader: &dyn Reader) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_of_run = |path: &Path| RUNS_OWN.iter().any(|name| path.ends_with(name));
+    let is_of_run = |path: &Path| TRIED.iter().chain([&DIAGNOSIS]).any(|name| path.ends_with(name));
     let is_record = |path: &Path| path.extension().is_some_and(|ending| ending == "json");
     let mut files: Vec<PathBuf> =
         files.filter(|path| is_record(path) && !is_of_run(path) && reader.may_see(path)).collect();
@@ -259,17 +261,6 @@ fn record_text(path: &Path, reader: &dyn Reader) -> Result<RecordText> {
 struct Kind {
     kind: Option<String>,
 }
-
-/// Records and notes of a run that are none of these, and may be large.
-const RUNS_OWN: [&str; 7] = [
-    "commit-gate.json",
-    "optimization.json",
-    "comparison.json",
-    "proof.json",
-    "host-trial.json",
-    "tuning.json",
-    DIAGNOSIS,
-];
 
 /// With what lies in the run's folder.
 fn with_beside(folder: &Path, reader: &dyn Reader, story: Story) -> Story {

@@ -91,17 +91,21 @@ enum Source {
     Ledger(PathBuf),
 }
 
-/// The records that stand for a whole run; those that may lie beside another one come last.
-pub(crate) const RESULTS: [&str; 8] = [
+/// The records that stand for a whole run of something that was tried.
+pub(crate) const TRIED: [&str; 6] = [
     "commit-gate.json",
     "optimization.json",
     "comparison.json",
     "proof.json",
     "host-trial.json",
     "tuning.json",
-    "capacity.json",
-    "curve.json",
 ];
+
+/// The records that stand for a whole run; those that may lie beside another one come last.
+pub(crate) const RESULTS: [&str; 8] = {
+    let [gate, optimization, comparison, proof, host_trial, tuning] = TRIED;
+    [gate, optimization, comparison, proof, host_trial, tuning, "capacity.json", "curve.json"]
+};
 
 /// Whether something can stand beside it.
 fn has_a_story(record: &Path) -> Result<()> {

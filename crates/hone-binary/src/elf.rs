@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use flate2::read::ZlibDecoder;
+use object::elf::PT_LOAD;
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,58 @@ pub fn file_facts(path: &Path) -> Result<FileFacts> {
         text_sha256: sha256_hex(code),
         instrumented: file.section_by_name(NAMES).is_some(),
     })
+}
+
+/// SHA-256 of what of a program or a library is loaded, hex, without what only tells where it was built: the folder of its build in its
+/// strings, and the build-id over all of it. Debug information and symbols do not count.
+///
+/// # Errors
+/// When the file can't be read or is no ELF file.
+pub(crate) fn loaded_sha256(path: &Path, folder: &Path) -> Result<String> {
+    use object::read::elf::{ElfFile64, ProgramHeader as _};
+    let mut bytes = read(path)?;
+    let build_id = parse(&bytes, path)?.build_id().ok().flatten().map(<[u8]>::to_vec);
+    let folder = folder.as_os_str().as_encoded_bytes().to_vec();
+    [Some(folder), build_id].into_iter().flatten().for_each(|words| blank(&mut bytes, &words));
+    // Where the table of sections is, and how long, depends on what is not loaded.
+    for at in (0x28..0x30).chain(0x3a..0x40) {
+        bytes.get_mut(at).into_iter().for_each(|byte| *byte = 0);
+    }
+    let is_no_program = || format!("{} is no ELF file of 64 bits", path.display());
+    let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).with_context(is_no_program)?;
+    let endian = file.endian();
+    let mut hash = Sha256::new();
+    for header in file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD) {
+        let data = header.data(endian, &*bytes).ok();
+        let data = data.with_context(|| format!("{} is shorter than it says", path.display()))?;
+        for number in [header.p_vaddr(endian), header.p_memsz(endian), header.p_flags(endian).into()] {
+            hash.update(number.to_le_bytes());
+        }
+        hash.update(data);
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// Overwrites these bytes with zeros wherever they stand.
+fn blank(bytes: &mut [u8], words: &[u8]) {
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| place_of(rest, words)) {
+        let end = at + found + words.len();
+        bytes[at + found..end].fill(0);
+        at = end;
+    }
+}
+
+fn place_of(bytes: &[u8], words: &[u8]) -> Option<usize> {
+    let first = words.first()?;
+    let mut from = 0;
+    loop {
+        from += bytes.get(from..)?.iter().position(|byte| byte == first)?;
+        if bytes[from..].starts_with(words) {
+            return Some(from);
+        }
+        from += 1;
+    }
 }
 
 /// Machine code of a program, in bytes.
@@ -157,7 +210,11 @@ pub(crate) fn instrumented_functions_of_archive(path: &Path) -> Result<HashSet<S
 
 /// SHA-256 of some bytes, hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {

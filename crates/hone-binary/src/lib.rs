@@ -51,4 +51,4 @@ pub use refusal::Refusal;
 pub use said::MOST_DISCARDED;
 pub use target::{CargoProgram, CargoTarget, cargo_programs};
 pub use toolchain::{CCompiler, Toolchain};
-pub use workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop};
+pub use workshop::{Built, Guide, How, Kind, Library, Merged, Order, Proven, TRAINING_WEIGHTS, Workshop};

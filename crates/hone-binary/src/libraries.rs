@@ -88,31 +88,32 @@ impl Libraries {
         self.0.iter().find(|(path, linkage)| is(path, linkage)).map(|(path, _)| path)
     }
 
-    /// The first of these libraries that a program needs, itself or through another, and does not find from elsewhere.
-    pub(crate) fn left_behind(&self, program: &Path) -> Option<&PathBuf> {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![(program, Linkage::read(program)?)];
+    /// Those of these libraries that a program needs, itself or through another, as the loader finds them.
+    ///
+    /// # Errors
+    /// The first one that it does not find from elsewhere.
+    pub(crate) fn needed_by(&self, program: &Path) -> Result<BTreeSet<PathBuf>, &PathBuf> {
+        let (mut seen, mut loaded) = (BTreeSet::new(), BTreeSet::new());
+        let mut open: Vec<_> = Linkage::read(program).map(|linkage| (program, linkage)).into_iter().collect();
         while let Some((path, linkage)) = open.pop() {
             for name in &linkage.needed {
                 let Some(library) = self.named(name) else { continue };
                 let own_folder = (path != program).then(|| path.parent()).flatten();
-                if !is_found(name, &linkage.folders, own_folder) {
-                    return Some(library);
-                }
+                loaded.insert(found(name, &linkage.folders, own_folder).ok_or(library)?);
                 if seen.insert(library) {
-                    open.push((library, self.0.get(library)?.clone()));
+                    open.extend(self.0.get(library).map(|linkage| (library.as_path(), linkage.clone())));
                 }
             }
         }
-        None
+        Ok(loaded)
     }
 }
 
-/// Whether a file of this name is in one of the folders. `$ORIGIN` stands for a folder that is known for what stays in its
+/// The file of this name in the first of the folders that has it. `$ORIGIN` stands for a folder that is known for what stays in its
 /// place only.
-fn is_found(name: &str, folders: &[String], own_folder: Option<&Path>) -> bool {
+fn found(name: &str, folders: &[String], own_folder: Option<&Path>) -> Option<PathBuf> {
     if name.contains('/') {
-        return Path::new(name).is_absolute();
+        return Some(PathBuf::from(name)).filter(|path| path.is_absolute());
     }
     let folder = |text: &String| {
         let rest = text.strip_prefix("$ORIGIN").or_else(|| text.strip_prefix("${ORIGIN}"));
@@ -121,7 +122,7 @@ fn is_found(name: &str, folders: &[String], own_folder: Option<&Path>) -> bool {
             None => Some(PathBuf::from(text)).filter(|path| path.is_absolute()),
         }
     };
-    folders.iter().filter_map(folder).any(|folder| folder.join(name).exists())
+    folders.iter().filter_map(folder).map(|folder| folder.join(name)).find(|path| path.exists())
 }
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ mod tests {
         let absolute = dir.path().join("lib").display().to_string();
         let check = |folders: &[&str], own: Option<&Path>| {
             let folders: Vec<String> = folders.iter().map(|&folder| folder.to_owned()).collect();
-            is_found("libx.so", &folders, own)
+            found("libx.so", &folders, own).is_some()
         };
         assert!(check(&["/elsewhere", &absolute], None));
         assert!(!check(&["$ORIGIN/lib", "lib", ""], None));
@@ -151,7 +152,8 @@ mod tests {
             check(&["$ORIGIN/lib"], Some(dir.path()))
                 && check(&["${ORIGIN}/../lib"], Some(&dir.path().join("lib")))
         );
-        assert!(is_found("/x/liby.so", &[], None) && !is_found("./liby.so", &[absolute], None));
+        assert_eq!(found("/x/liby.so", &[], None), Some(PathBuf::from("/x/liby.so")));
+        assert_eq!(found("./liby.so", &[absolute], None), None);
     }
 
     #[test]

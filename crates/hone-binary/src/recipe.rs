@@ -32,6 +32,7 @@ use crate::pgo::{
 };
 use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
+use crate::workshop::Library;
 use crate::workshop::{
     Built, Guide, How, Kind, Merged, Order, Proven, Workshop, layout_flags, whole_weights,
 };
@@ -611,10 +612,14 @@ impl Workshop for RecipeWorkshop<'_> {
         }
         let facts = file_facts(&executable)?;
         let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
-        if let Some(library) = Libraries::of(&log).left_behind(&executable) {
-            let (program, library) = (executable, library.clone());
-            return Err(refused(RecipeRefusal::LibraryLeftBehind { program, library }));
-        }
+        let of_log = Libraries::of(&log);
+        let libraries = match of_log.needed_by(&executable) {
+            Ok(loaded) => loaded.into_iter().map(Library::of).collect::<Result<Vec<_>>>()?,
+            Err(library) => {
+                let (program, library) = (executable, library.clone());
+                return Err(refused(RecipeRefusal::LibraryLeftBehind { program, library }));
+            }
+        };
         let coverage = covered(&log, &executable, &facts, began, &place.source)?;
         let built = Built {
             variant: order.variant.clone(),
@@ -626,7 +631,7 @@ impl Workshop for RecipeWorkshop<'_> {
             // some away.
             stderr_paths: vec![orders.words],
             facts,
-            how: How::Recipe { folder: place.source, log, coverage },
+            how: How::Recipe { folder: place.source, log, coverage, libraries },
         };
         self.refuse_other_counting(order, &built)?;
         Ok(built)

@@ -28,8 +28,9 @@ use crate::Refusal;
 use crate::autofdo::Converter;
 use crate::bolt::{Rung, Said};
 use crate::capture::{ProfileFiles, Tally};
-use crate::elf::{FileFacts, sha256_hex};
+use crate::elf::{FileFacts, loaded_sha256, sha256_hex};
 use crate::linkmap::Coverage;
+use crate::lock::sha256_of;
 use crate::messages::NativeCode;
 use crate::shim::Entry;
 
@@ -217,6 +218,22 @@ pub struct Built {
     pub how: How,
 }
 
+/// A shared library that a build has made, and that its program loads from there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// Where the loader finds it.
+    pub path: PathBuf,
+    /// SHA-256, hex.
+    pub sha256: String,
+}
+
+impl Library {
+    pub(crate) fn of(path: PathBuf) -> Result<Self> {
+        let (sha256, _) = sha256_of(&path)?;
+        Ok(Self { path, sha256 })
+    }
+}
+
 /// What only one way of building knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -240,6 +257,9 @@ pub enum How {
         log: Vec<Entry>,
         /// How much of the program's text the flags have shaped.
         coverage: Coverage,
+        /// Libraries of this build that the program loads: they stay where they were made.
+        #[serde(default)]
+        libraries: Vec<Library>,
     },
     /// By `go build`.
     Go {
@@ -277,6 +297,35 @@ impl Built {
             How::Recipe { coverage, .. } => Some(coverage),
             _ => None,
         }
+    }
+
+    /// Libraries of this build that the program loads from where they were made.
+    pub fn libraries(&self) -> &[Library] {
+        match &self.how {
+            How::Recipe { libraries, .. } => libraries,
+            _ => &[],
+        }
+    }
+
+    /// The first of these libraries that is another one now, or gone: a later build was made in its place.
+    pub fn changed_library(&self) -> Option<&Library> {
+        let is_as_it_was =
+            |library: &Library| sha256_of(&library.path).is_ok_and(|(now, _)| now == library.sha256);
+        self.libraries().iter().find(|library| !is_as_it_was(library))
+    }
+
+    /// What the loader gets of the program and of its own libraries, as hashes; the same for two builds that differ by nothing but the
+    /// folder they were made in.
+    ///
+    /// # Errors
+    /// When a file can't be read.
+    pub fn loaded_sha256(&self) -> Result<Vec<String>> {
+        let How::Recipe { folder, libraries, .. } = &self.how else {
+            return Ok(vec![self.facts.sha256.clone()]);
+        };
+        let folder = folder.parent().unwrap_or(folder);
+        let files = std::iter::once(&self.executable).chain(libraries.iter().map(|library| &library.path));
+        files.map(|file| loaded_sha256(file, folder)).collect()
     }
 
     /// Foreign code that a build script compiled, when that is known.
@@ -527,13 +576,15 @@ fn fits_flags(kind: Kind, order: &Order) -> Result<(), Refusal> {
     }
 }
 
+/// The weights that a training may have.
+pub const TRAINING_WEIGHTS: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
+
 /// Weights as whole numbers that stand in the same ratio, which is what counts can be taken times.
 ///
 /// # Errors
 /// [`Refusal::Weight`] for one that is not between a thousandth and a thousand.
 pub(crate) fn whole_weights(weights: &[f64]) -> Result<Vec<u64>, Refusal> {
-    const USUAL: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
-    if let Some(weight) = weights.iter().find(|weight| !USUAL.contains(*weight)) {
+    if let Some(weight) = weights.iter().find(|weight| !TRAINING_WEIGHTS.contains(*weight)) {
         return Err(Refusal::Weight { weight: weight.to_string() });
     }
     Ok(whole_ratio(weights))

@@ -155,9 +155,9 @@ impl Broker {
     }
 
     fn start_transactions(&mut self) -> anyhow::Result<()> {
-        let ends = NodeEnds(Arc::clone(&self.node));
+        let ends = NodeEnds::new(Arc::clone(&self.node));
         self.spawn("transactions", move || {
-            ends.0.transactions.run(&ends);
+            ends.node().transactions.run(&ends);
             Ok(())
         })
     }

@@ -101,6 +101,7 @@ pub(crate) struct Connection {
     pub(crate) outbox: Outbox,
     slots: VecDeque<Slot>,
     first_slot: u64,
+    answered: Vec<Instant>,
     pub(crate) parked: Option<Parked>,
     pub(crate) affinity: Affinity,
     /// Nothing is served before: the client has used up its quota.
@@ -136,6 +137,7 @@ impl Connection {
             outbox: Outbox::default(),
             slots: VecDeque::new(),
             first_slot: 0,
+            answered: Vec::new(),
             parked: None,
             affinity: Affinity::default(),
             muted_until: None,
@@ -258,6 +260,7 @@ impl Connection {
         let mut completed = 0;
         while let Some(slot) = self.slots.front().filter(|slot| slot.waiting == 0) {
             self.outbox.push(&slot.answer);
+            self.answered.push(slot.began);
             self.first_slot += 1;
             self.slots.pop_front();
             completed += 1;
@@ -265,9 +268,9 @@ impl Connection {
         completed
     }
 
-    /// When the answer at the front began to wait.
-    pub(crate) fn oldest_slot(&self) -> Option<Instant> {
-        self.slots.front().map(|slot| slot.began)
+    /// When the requests began whose answers had waited and went out since this was asked last.
+    pub(crate) fn take_answered(&mut self) -> impl Iterator<Item = Instant> + '_ {
+        self.answered.drain(..)
     }
 
     /// Sends what the socket takes. Returns how much that was.

@@ -198,6 +198,11 @@ impl Engine {
     /// Serves a connection as far as its input, its output and its turn allow. `false` when it has more to do at once.
     pub(crate) fn drive(&mut self, id: usize, connection: &mut Connection) -> Result<bool, Close> {
         let driven = self.drive_on(id, connection);
+        for began in connection.take_answered() {
+            if let Some(shard) = self.shard() {
+                shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
+            }
+        }
         let unfinished = !connection.input.is_empty() && connection.may_serve() && !self.is_whole(connection);
         connection.stalled_since = unfinished.then(|| connection.stalled_since.unwrap_or_else(Instant::now));
         let (bytes, is_stranger) = (connection.memory(), !connection.session.is_open());
@@ -214,7 +219,8 @@ impl Engine {
             if !connection.may_serve()
                 || !connection.readable
                 || self.must_wait(connection)
-                || self.has_frame(connection)
+                // What was not served of what is here can't be now, and more behind it would only be kept.
+                || self.is_whole(connection)
             {
                 break;
             }
@@ -419,7 +425,7 @@ impl Engine {
             count(counter, 1);
         }
         if key == keys::PRODUCE && !outcome.is_unfinished() {
-            self.note_produce(connection, began, &outcome);
+            self.note_produce(connection, began, !waits && matches!(outcome, Outcome::Reply));
         }
         let mut written = Written { detached, waits, goes_on, start, files, key, version, flexible, began };
         if metering != Metering::Off {
@@ -471,11 +477,12 @@ impl Engine {
         by_time.max(by_bytes)
     }
 
-    fn note_produce(&mut self, connection: &mut Connection, began: Instant, outcome: &Outcome) {
+    /// `is_answered` where its answer goes out at once; one that waits is noted when it does.
+    fn note_produce(&mut self, connection: &mut Connection, began: Instant, is_answered: bool) {
         #[cfg(feature = "planted-slowdown")]
         self.slowdown.note_produce();
         connection.affinity.note(self.work.owner.take());
-        if let (Outcome::Reply, Some(shard)) = (outcome, self.shard()) {
+        if let Some(shard) = self.shard().filter(|_| is_answered) {
             shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
         }
     }

@@ -169,7 +169,8 @@ impl Log {
         let high_watermark = self.visible();
         Bounds {
             log_start: self.log_start,
-            last_stable: self.producers.last_stable(high_watermark),
+            // What was deleted in front of an open transaction can't be waited for.
+            last_stable: self.producers.last_stable(high_watermark).max(self.log_start),
             high_watermark,
             next: self.next,
             flushed: self.flushed,

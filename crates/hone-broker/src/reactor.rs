@@ -398,11 +398,7 @@ impl Reactor {
             self.close(id, &Close::Unstored(stored.error));
             return;
         }
-        let began = connection.oldest_slot();
         if connection.fill(back.slot, back.at, stored) > 0 {
-            if let (Some(began), Some(shard)) = (began, self.engine.shard()) {
-                shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
-            }
             self.drive(id);
         }
     }

@@ -207,8 +207,8 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
 /// # Errors
 /// As for [`plan`].
 pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
-    let mut design =
-        self::plan(&Plan { pairs: FEWEST_PAIRS, control_pairs: plan.pilot_pairs, ..plan.clone() })?;
+    let pairs = FEWEST_PAIRS.max(plan.builds[0]).max(plan.builds[1]);
+    let mut design = self::plan(&Plan { pairs, control_pairs: plan.pilot_pairs, ..plan.clone() })?;
     let pairs = plan.pilot_pairs as usize;
     design.pairs = 0;
     design.order.truncate(pairs);
@@ -320,7 +320,15 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
             return Err(DesignError::OutOfRange { name, value: value.into(), limit: MOST_PAIRS.into() });
         }
     }
-    for (name, value, limit) in [("alpha", plan.alpha, 0.5), ("equivalence", plan.equivalence, 1.0)] {
+    check_levels(plan.alpha, plan.equivalence)
+}
+
+/// Whether intervals and a margin can be made of these.
+///
+/// # Errors
+/// When the error that intervals may make is not between 0 and 0.5, or the margin of equality not between 0 and 1.
+pub(crate) fn check_levels(alpha: f64, equivalence: f64) -> Result<(), DesignError> {
+    for (name, value, limit) in [("alpha", alpha, 0.5), ("equivalence", equivalence, 1.0)] {
         if !(value > 0.0 && value < limit) {
             return Err(DesignError::OutOfRange { name, value, limit });
         }

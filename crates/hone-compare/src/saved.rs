@@ -9,7 +9,7 @@ use hone_record::{
 };
 
 use crate::counts::why_it_does_not_count;
-use crate::design::{DesignError, refused};
+use crate::design::{DesignError, check_levels, refused};
 use crate::estimate::{mean_and_sd, ratio_of};
 use crate::student::t_quantile;
 
@@ -27,7 +27,7 @@ pub struct SavedRule {
     pub equivalence: f64,
 }
 
-/// Refuses a metric that says nothing of a target.
+/// Refuses a metric that says nothing of a target, and an error or a margin of which no interval can be made.
 ///
 /// # Errors
 /// With the reason.
@@ -36,7 +36,7 @@ pub fn check_saved(rule: SavedRule) -> Result<(), DesignError> {
         Some(reason) => {
             Err(DesignError::NotTold { what: "the primary metric", metric: rule.primary, reason })
         }
-        None => Ok(()),
+        None => check_levels(rule.alpha, rule.equivalence),
     }
 }
 

@@ -152,6 +152,12 @@ fn nothing_is_said_of_throughput_at_a_fixed_rate() {
     let rule = SavedRule { primary: Metric::Throughput, ..RULE };
     assert!(check_saved(rule).unwrap_err().to_string().contains("--find-capacity"));
     assert!(check_saved(RULE).is_ok());
+    for (alpha, equivalence) in
+        [(5.0, 0.02), (1.5, 0.02), (f64::NAN, 0.02), (0.05, 2.0), (0.0, 0.02), (0.05, 0.0)]
+    {
+        let refused = check_saved(SavedRule { alpha, equivalence, ..RULE }).unwrap_err().to_string();
+        assert!(refused.contains("must lie between 0 and"), "{refused}");
+    }
 }
 
 /// One that nobody answers ends when it is sent.

@@ -197,7 +197,7 @@ impl Engine {
             recorder.tick(now_ns);
             if give_up && self.queued >= self.most_queued {
                 let reason = format!(
-                    "{} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The                      target stands still, or is far behind; ask for fewer requests per second",
+                    "{} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The target stands still, or is far behind; ask for fewer requests per second",
                     self.queued,
                     now_ns as f64 / 1e9
                 );

@@ -409,16 +409,28 @@ pub struct OneLayout {
     pub why: String,
 }
 
+/// That one arm alone had trouble more often than the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaningTroubles {
+    /// Whether it is B.
+    pub is_b: bool,
+    /// Whether that is shown at the level of the comparison's rule, and no mere doubt.
+    pub is_clear: bool,
+    /// In words, with what follows.
+    pub why: String,
+}
+
 /// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
 const LEANING: f64 = 0.25;
 
 /// Probability that a fair coin shows heads at least `heads` times in `tosses`.
 fn at_least(heads: u32, tosses: u32) -> f64 {
-    let mut term = 0.5_f64.powi(tosses.min(1_000) as i32);
+    // By logarithms: 0.5 to the power of 1,075 is 0 as a number.
+    let mut ln_term = -f64::from(tosses) * std::f64::consts::LN_2;
     let mut below = 0.0;
     for count in 0..heads {
-        below += term;
-        term *= f64::from(tosses - count) / f64::from(count + 1);
+        below += ln_term.exp();
+        ln_term += (f64::from(tosses - count) / f64::from(count + 1)).ln();
     }
     1.0 - below
 }
@@ -548,27 +560,36 @@ impl Comparison {
         }
     }
 
-    /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
+    /// The arm that alone had trouble more often than the other, if that is hardly chance; whatever the metrics say.
     ///
     /// Pairs with a window that failed do not count, so what is left flatters the arm that failed. The rule is an exact sign
     /// test over the A/B pairs in which one arm alone had trouble.
-    fn leaning(&self, verdict: Verdict) -> Option<(Verdict, String)> {
+    pub fn leaning_troubles(&self) -> Option<LeaningTroubles> {
         let [a, b] = self.lone_troubles();
         let (more, fewer, name) = if b > a { (b, a, &self.b) } else { (a, b, &self.a) };
         let chance = at_least(more, a + b);
-        let told = |what: &str| {
-            format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}")
-        };
-        if b > a && chance <= self.design.rule.alpha / 2.0 && verdict != Verdict::Worse {
-            return Some((
-                Verdict::Worse,
-                told("by the sign test that is clearly more often, so B is worse"),
-            ));
+        if more == fewer || chance > LEANING {
+            return None;
         }
-        let flattered = if b > a { Verdict::Better } else { Verdict::Worse };
-        let doubtful = verdict == flattered || verdict == Verdict::Equivalent;
-        let why = "the pairs that are left flatter it, so nothing is shown";
-        (more > fewer && chance <= LEANING && doubtful).then(|| (Verdict::NotShown, told(why)))
+        let is_clear = chance <= self.design.rule.alpha / 2.0;
+        let what = if is_clear && b > a {
+            "by the sign test that is clearly more often, so B is worse"
+        } else {
+            "the pairs that are left flatter it, so nothing is shown"
+        };
+        let why =
+            format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}");
+        Some(LeaningTroubles { is_b: b > a, is_clear, why })
+    }
+
+    /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
+    fn leaning(&self, verdict: Verdict) -> Option<(Verdict, String)> {
+        let LeaningTroubles { is_b, is_clear, why } = self.leaning_troubles()?;
+        if is_b && is_clear {
+            return (verdict != Verdict::Worse).then_some((Verdict::Worse, why));
+        }
+        let flattered = if is_b { Verdict::Better } else { Verdict::Worse };
+        (verdict == flattered || verdict == Verdict::Equivalent).then_some((Verdict::NotShown, why))
     }
 
     /// Why the whole verdict is not the one that the metrics gave, where an arm's troubles are the reason.

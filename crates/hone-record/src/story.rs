@@ -28,6 +28,9 @@ pub struct Story {
     pub heads: Vec<String>,
     /// What it can't tell, in words.
     pub limits: Vec<String>,
+    /// What it comes to, in the words of who concluded that: of a gate, whether it passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<String>,
     /// Of a run of `hone tune`, what it came to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuned: Option<Tuned>,
@@ -140,7 +143,9 @@ impl LedgerEntry {
     /// What became of it, by its decision and verdict.
     pub fn fate(&self) -> Fate {
         match (self.decision.as_str(), self.verdict) {
-            ("keep" | "accepted" | "applied" | "confirmed", _) => Fate::Kept,
+            ("keep" | "accepted" | "applied" | "confirmed" | "passed", _) => Fate::Kept,
+            ("could not tell", _) => Fate::NotShown,
+            ("failed", _) => Fate::Rejected,
             ("taken back" | "put back" | "replaced", _) => Fate::TakenBack,
             ("drop" | "rejected", Some(Verdict::NotShown)) => Fate::NotShown,
             ("drop" | "rejected", _) => Fate::Rejected,
@@ -153,6 +158,8 @@ impl LedgerEntry {
     pub fn outcome(&self) -> &str {
         match self.fate() {
             Fate::Among => &self.decision,
+            // A gate keeps nothing and puts nothing back.
+            _ if self.verb == "gate" && !self.decision.is_empty() => &self.decision,
             fate => fate.label(),
         }
     }
@@ -218,14 +225,15 @@ impl Story {
         self.fates().changes_of(fate)
     }
 
-    /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind. Without those
+    /// Chapters that were measured, in groups that have one host, target and load in common: only within these are figures of one kind. Without those
     /// that held all against all but one: their states are no step of the way.
     pub fn groups(&self) -> Vec<Vec<&Chapter>> {
-        let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
         let mut groups: Vec<Vec<&Chapter>> = Vec::new();
         let is_step = |chapter: &&Chapter| chapter.after.windows > 0 && !chapter.entry.is_among_others();
         for chapter in self.chapters.iter().filter(is_step) {
-            let key = (chapter.entry.experiment.as_str(), chapter.entry.workload.as_str());
+            let entry = &chapter.entry;
+            let key = (entry.host(), entry.experiment.as_str(), entry.workload.as_str());
             let place = *places.entry(key).or_insert(groups.len());
             match groups.get_mut(place) {
                 Some(group) => group.push(chapter),
@@ -233,6 +241,12 @@ impl Story {
             }
         }
         groups
+    }
+
+    /// Whether what it tells was measured on more than one host.
+    pub fn is_of_several_hosts(&self) -> bool {
+        let hosts = self.chapters.iter().map(|chapter| chapter.entry.host()).filter(|host| !host.is_empty());
+        hosts.collect::<BTreeSet<_>>().len() > 1
     }
 
     /// Predictions that were decided, and those of them that came true.
@@ -244,6 +258,9 @@ impl Story {
 
     /// The whole in a sentence.
     pub fn sentence(&self) -> String {
+        if let Some(headline) = &self.headline {
+            return headline.clone();
+        }
         let fates = self.fates();
         let told =
             [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided, Fate::TakenBack].map(|fate| {

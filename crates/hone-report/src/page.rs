@@ -118,7 +118,8 @@ fn comparison_with(
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     let title = format!("{} against {} – Hone", comparison.b, comparison.a);
-    document(&title, headline::comparison(comparison), main)
+    let concluded = told.and_then(|told| told.headline.as_deref());
+    document(&title, headline::comparison(comparison, concluded), main)
 }
 
 /// The page of steps that were tried one after the other. `windows` holds the windows of all their comparisons under the names that

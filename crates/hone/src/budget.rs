@@ -38,20 +38,25 @@ pub(crate) fn pilot_design(plan: &Plan) -> Result<Design> {
     Ok(hone_compare::pilot(&Plan { pilot_pairs: most, control_pairs: most, ..plan.clone() })?)
 }
 
-/// Refuses before anything is started what can't fit: five A/A and five A/B pairs of windows alone, each as short as it can be.
+/// The fewest A/B pairs: each build has its turn.
+fn fewest_tests(plan: &Plan) -> u32 {
+    FEWEST_PAIRS.max(plan.builds[0]).max(plan.builds[1])
+}
+
+/// Refuses before anything is started what can't fit: the fewest A/A and A/B pairs of windows alone, each as short as it can be.
 ///
 /// # Errors
 /// With the least budget that might do.
-pub(crate) fn check(wanted: &Wanted, least_windows_s: f64, primary: Metric) -> Result<()> {
-    let least_s = least_windows_s * f64::from(2 * FEWEST_PAIRS);
+pub(crate) fn check(wanted: &Wanted, least_windows_s: f64, plan: &Plan) -> Result<()> {
+    let least_s = least_windows_s * f64::from(FEWEST_PAIRS + fewest_tests(plan));
     if least_s > wanted.total_s {
-        bail!(crate::Usage(too_small(wanted.total_s, least_s, "the windows of", primary)));
+        bail!(crate::Usage(too_small(wanted.total_s, least_s, "the windows of", plan)));
     }
     Ok(())
 }
 
-fn too_small(total_s: f64, least_s: f64, what: &str, primary: Metric) -> String {
-    let shorter = match primary {
+fn too_small(total_s: f64, least_s: f64, what: &str, plan: &Plan) -> String {
+    let shorter = match plan.primary {
         Metric::Capacity => {
             "let the climb begin nearer to where the promise breaks (--from), by larger steps (--growth), promise a percentile nearer to the \
              median (--slo)"
@@ -59,8 +64,9 @@ fn too_small(total_s: f64, least_s: f64, what: &str, primary: Metric) -> String 
         _ => "shorten the windows (--duration)",
     };
     format!(
-        "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {FEWEST_PAIRS} A/B pairs take about \
+        "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {} A/B pairs take about \
          {:.0} s; give more, {shorter} or shorten the warm-up (--warmup)",
+        fewest_tests(plan),
         least_s.ceil()
     )
 }
@@ -71,27 +77,41 @@ fn too_small(total_s: f64, least_s: f64, what: &str, primary: Metric) -> String 
 /// As for [`measure_pairs`], and when the budget would not hold the fewest pairs behind it.
 pub(crate) fn measure_pilot(
     contest: &Contest<'_>,
+    plan: &Plan,
     wanted: &Wanted,
     progress: &Progress,
 ) -> Result<Vec<PairOutcome>> {
     let fewest = FEWEST_PAIRS as usize;
+    let all = fewest + fewest_tests(plan) as usize;
     let pairs = measure_pairs(contest, progress, |longest_s, left_s, counted| {
         let spent_s = wanted.total_s - left_s;
         if counted < fewest {
-            return left_s >= longest_s * (2 * fewest - counted) as f64;
+            return left_s >= longest_s * (all - counted) as f64;
         }
         spent_s < PILOT_S.min(wanted.total_s * PILOT_SHARE)
             && spent_s + longest_s <= wanted.total_s * PILOT_SHARE_MOST
     })?;
     let counted = pairs.iter().filter(|pair| pair.dropped.is_none()).count();
+    if counted < fewest && pairs.len() == contest.design.order.len() {
+        bail!(none_counts(&pairs, counted));
+    }
     if counted < fewest {
         let pair_s = pairs.iter().map(|pair| pair.took_s).sum::<f64>() / pairs.len().max(1) as f64;
         let lost = pairs.len() - counted;
-        let least_s = pair_s * f64::from(2 * FEWEST_PAIRS) * 1.1 + pair_s * lost as f64;
-        let primary = contest.design.rule.primary;
-        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", primary));
+        let least_s = pair_s * all as f64 * 1.1 + pair_s * lost as f64;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan));
     }
     Ok(pairs)
+}
+
+/// A pilot of which hardly a pair counts, however long the budget.
+fn none_counts(pairs: &[PairOutcome], counted: usize) -> String {
+    let reason = pairs.iter().rev().find_map(|pair| pair.dropped.as_deref()).unwrap_or("no reason is known");
+    format!(
+        "of {} pairs of the pilot {counted} count, and {FEWEST_PAIRS} are needed: more time would not help\n  the last reason: {reason}\n  \
+         next: a quieter machine; --mode duet, where both arms meet the same neighbours; or --keep-disturbed, which counts them all",
+        pairs.len()
+    )
 }
 
 /// Lays out what is left of the budget, and says what it can show. Looks at the pilot only.
@@ -107,9 +127,9 @@ pub(crate) fn lay_out(
     let took_s: f64 = pilot.iter().map(|pair| pair.took_s).sum();
     let pair_s = took_s / pilot.len().max(1) as f64;
     let slots = (left_s * RESERVE / pair_s).floor().clamp(0.0, 9_000.0) as u32;
-    if slots < FEWEST_PAIRS {
-        let least_s = wanted.total_s - left_s + pair_s * f64::from(FEWEST_PAIRS) * 1.1;
-        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan.primary));
+    if slots < fewest_tests(plan) {
+        let least_s = wanted.total_s - left_s + pair_s * f64::from(fewest_tests(plan)) * 1.1;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan));
     }
     let layout = fitting(plan, pilot, slots, wanted);
     let pilot_pairs = pilot.len() as u32;
@@ -154,7 +174,7 @@ pub(crate) fn lay_out(
 fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> Layout {
     let blocks = plan.builds[0].max(plan.builds[1]);
     let of = |slots: u32| {
-        let more_control_pairs = slots.saturating_sub(FEWEST_PAIRS).min(slots / SLOTS_PER_CONTROL);
+        let more_control_pairs = slots.saturating_sub(fewest_tests(plan)).min(slots / SLOTS_PER_CONTROL);
         Layout { pairs: slots - more_control_pairs, more_control_pairs, blocks }
     };
     let rule = hone_compare::plan(plan).map(|design| design.rule);
@@ -257,10 +277,18 @@ mod tests {
         let wanted = Wanted { total_s: 30.0, effect: None };
         let message = lay_out(&plan(), &pilot(0.1), 10.0, &wanted).unwrap_err().to_string();
         assert!(message.contains("--budget 30s is too small") && message.contains("42 s"), "{message}");
-        let told = check(&wanted, 10.0, Metric::CpuPerRecord).unwrap_err().to_string();
+        let told = check(&wanted, 10.0, &plan()).unwrap_err().to_string();
         assert!(told.contains("--duration"), "{told}");
-        assert!(check(&wanted, 2.0, Metric::CpuPerRecord).is_ok());
-        let told = check(&wanted, 10.0, Metric::Capacity).unwrap_err().to_string();
+        assert!(check(&wanted, 2.0, &plan()).is_ok());
+        let told =
+            check(&wanted, 10.0, &Plan { primary: Metric::Capacity, ..plan() }).unwrap_err().to_string();
         assert!(told.contains("--from") && !told.contains("--duration"), "a climb has no length: {told}");
+        // Each build has its turn, so 20 of an arm take 25 windows of 2 s.
+        let many = Plan { builds: [20, 20], ..plan() };
+        let told = check(&wanted, 2.0, &many).unwrap_err().to_string();
+        assert!(told.contains("5 A/A and 20 A/B pairs take about 50 s"), "{told}");
+        let roomy = Wanted { total_s: 424.0, effect: None };
+        assert!(lay_out(&many, &pilot(0.05), 400.0, &roomy).unwrap().0.pairs >= 20);
+        assert!(pilot_design(&many).is_ok());
     }
 }

@@ -257,7 +257,10 @@ impl Contest<'_> {
         let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
         progress.begin_pair(&self.design, index);
         let seen = match self.design.mode {
-            Mode::Duet => Seen::both(of_arm(self.duet(&sides, order, progress))?),
+            Mode::Duet => match of_arm(self.duet(&sides, order, progress))? {
+                Err(failure) => Seen::none(vec![failure]),
+                Ok([a, b]) => Seen::both([of_arm(a)?, of_arm(b)?]),
+            },
             Mode::Solo => self.solo(&sides, order, progress)?,
         };
         // A window that the user ended is no window of the design.
@@ -290,7 +293,8 @@ impl Contest<'_> {
         [first, second]
     }
 
-    fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
+    /// A window of each side, or how it failed in it: what ends one may end the other too, and is then no fault of one alone.
+    fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Result<Window>; 2]> {
         let mut running = in_order(order, |side| self.start(&sides[side]))?;
         let prepared = in_order(order, |side| {
             self.set_for_good(&sides[side], &running[side])?;
@@ -316,7 +320,7 @@ impl Contest<'_> {
             if shared { Targets::unknown("one process serves both arms".to_owned()) } else { targets }
         });
         let mut parts: Vec<_> = prepared.into_iter().zip(counted.into_iter().zip(starts)).map(Some).collect();
-        let windows = std::thread::scope(|scope| {
+        let mut windows = std::thread::scope(|scope| {
             let (run, seats) = (&run, &seats);
             let mut handles = in_order(order, |side| {
                 let (prepared, (targets, start)) = parts[side].take().context("a side is started once")?;
@@ -333,14 +337,18 @@ impl Contest<'_> {
             in_order([0, 1], |side| {
                 let handle = handles[side].take().context("a side is joined once")?;
                 let window = handle.join().map_err(|_| anyhow::anyhow!("the load of arm {side} panicked"))?;
-                window.with_context(|| in_its_window(&sides[side]))
+                Ok(window.with_context(|| in_its_window(&sides[side])))
             })
         })?;
-        for (arm, side) in running.iter_mut().zip(sides) {
-            arm.check_alive().with_context(|| in_its_window(side))?;
+        for ((arm, side), window) in running.iter_mut().zip(sides).zip(&mut windows) {
+            if let (true, Err(died)) = (window.is_ok(), arm.check_alive()) {
+                *window = Err(died).with_context(|| in_its_window(side));
+            }
         }
-        for arm in running {
-            arm.stop(self.runner)?;
+        if windows.iter().all(Result::is_ok) {
+            for arm in running {
+                arm.stop(self.runner)?;
+            }
         }
         Ok(windows)
     }
@@ -355,7 +363,7 @@ impl Contest<'_> {
                 Ok(window) => seen.windows[index] = Some(window),
                 // The other window would have nothing to be held against.
                 Err(failure) => {
-                    seen.failure = Some(failure);
+                    seen.failures.push(failure);
                     break;
                 }
             }
@@ -445,7 +453,7 @@ impl Contest<'_> {
             bail!(beyond);
         }
         let troubles = seen.troubles();
-        let failure = seen.failure.as_ref().map(|failure| failure.reason.clone());
+        let failure = seen.failures.first().map(|failure| failure.reason.clone());
         let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
         let failed = failure.is_some();
         let dropped = failure.or_else(|| {
@@ -480,11 +488,11 @@ impl Contest<'_> {
     }
 }
 
-/// What came of a pair: its windows, as far as there are any, and how an arm failed where one is missing.
+/// What came of a pair: its windows, as far as there are any, and how arms failed where one is missing.
 #[derive(Debug, Default)]
 struct Seen {
     windows: [Option<Window>; 2],
-    failure: Option<Failure>,
+    failures: Vec<Failure>,
 }
 
 /// An arm that did not start, or did not stand its load.
@@ -496,17 +504,22 @@ struct Failure {
 }
 
 impl Seen {
-    fn both(windows: std::result::Result<[Window; 2], Failure>) -> Self {
+    fn none(failures: Vec<Failure>) -> Self {
+        Self { failures, ..Self::default() }
+    }
+
+    /// Of two windows at once: one alone has nothing to be held against.
+    fn both(windows: [std::result::Result<Window, Failure>; 2]) -> Self {
         match windows {
-            Ok(windows) => Self { windows: windows.map(Some), failure: None },
-            Err(failure) => Self { failure: Some(failure), ..Self::default() },
+            [Ok(a), Ok(b)] => Self { windows: [Some(a), Some(b)], failures: Vec::new() },
+            [a, b] => Self::none([a.err(), b.err()].into_iter().flatten().collect()),
         }
     }
 
     /// What each arm did by itself, its crash included.
     fn troubles(&self) -> [Vec<String>; 2] {
         [0, 1].map(|side: usize| {
-            let crash = self.failure.iter().filter(|failure| failure.side == side);
+            let crash = self.failures.iter().filter(|failure| failure.side == side);
             let crash = crash.map(|failure| failure.reason.clone());
             crash.chain(self.windows[side].iter().flat_map(troubles)).collect()
         })
@@ -690,12 +703,18 @@ mod tests {
         saturated.outcome = Outcome::Saturated { backlog_requests: 9 };
         saturated.events = events.map(event).collect();
         late.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e3, limit_us: 1e3 };
-        let [a, b] = Seen::both(Ok([late, saturated])).troubles();
+        let [a, b] = Seen::both([Ok(late.clone()), Ok(saturated)]).troubles();
         assert!(a.is_empty(), "{a:?}");
         assert!(b[0].contains("was saturated (9 requests"), "{b:?}");
         assert_eq!(b[1..], ["connection 0 broke at 1.5 s", "moved at 1.5 s"]);
-        let crash = Failure { side: 0, reason: "A did not start".to_owned() };
-        assert_eq!(Seen::both(Err(crash)).troubles(), [vec!["A did not start".to_owned()], vec![]]);
+        let crash = |side, what: &str| Failure { side, reason: what.to_owned() };
+        let [a, b] = [crash(0, "A ended"), crash(1, "B ended")];
+        let alone = Seen::both([Err(a.clone()), Ok(late)]);
+        assert_eq!(alone.troubles(), [vec!["A ended".to_owned()], vec![]]);
+        assert_eq!(alone.windows, [None, None], "one alone has nothing to be held against");
+        // What ends both at once is no fault of one alone.
+        let together = Seen::both([Err(a), Err(b)]).troubles();
+        assert_eq!(together, [vec!["A ended".to_owned()], vec!["B ended".to_owned()]]);
     }
 
     #[test]

@@ -638,8 +638,11 @@ impl File {
             );
             return Err(in_optimize("weights", problem));
         }
-        if let Some(weight) = weights.iter().find(|weight| !(weight.is_finite() && **weight > 0.0)) {
-            return Err(in_optimize("weights", format!("a weight must be above 0, got {weight}")));
+        let usual = hone_binary::TRAINING_WEIGHTS;
+        if let Some(weight) = weights.iter().find(|weight| !usual.contains(*weight)) {
+            let problem =
+                format!("a weight lies between {} and {}, got {weight}", usual.start(), usual.end());
+            return Err(in_optimize("weights", problem));
         }
         let both = names.iter().zip(weights);
         both.map(|(name, weight)| Ok(Training { workload: self.workload("train", name)?, weight })).collect()
@@ -1042,7 +1045,7 @@ judge = ["judge"]
                 "unknown variant `blot`; did you mean `bolt`?",
             ),
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
-            (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight must be above 0"),
+            (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight lies between 0.001 and 1000"),
             (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
             (
                 format!("{OWN_LOAD}\nbuilds = 2"),

@@ -78,6 +78,11 @@ impl RunFolder {
         &self.path
     }
 
+    /// Where this run and others lie, with their ledger.
+    pub(crate) fn home(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }

@@ -14,6 +14,7 @@ mod archive;
 mod arm;
 mod batch;
 mod bench;
+mod broke;
 mod budget;
 mod capacity;
 mod change;
@@ -180,9 +181,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(1)
         });
     }
-    let parsed = with_negative_numbers(cmd::Cli::command())
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&matches))));
+    let mut program = with_negative_numbers(cmd::Cli::command());
+    let parsed = program
+        .try_get_matches_from_mut(arguments)
+        .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&program, &matches))));
     let (cli, given) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {

@@ -139,14 +139,19 @@ pub(crate) fn payload(text: &str, compressible_share: f64) -> Payload {
     }
 }
 
-/// `5%` or `0.05`, from 0.1 % to a hundredfold.
+/// `5%` or `0.05`, from 0.1 % to a hundredfold; above 1 only with `%`, since whoever writes 5 means 5 %.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let share = match text.trim().strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.trim().parse::<f64>(),
+    let (share, most) = match text.trim().strip_suffix('%') {
+        Some(percent) => (percent.trim().parse::<f64>().map(|percent| percent / 100.0), 100.0),
+        None => (text.trim().parse::<f64>(), 1.0),
     };
-    let share = share.ok().filter(|share| (0.001..=100.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is no share; write 5% or 0.05, at least 0.1%"))
+    match share {
+        Ok(share) if (0.001..=most).contains(&share) => Ok(share),
+        Ok(share) if share > most && most == 1.0 => {
+            Err(format!("`{text}` would be {} %; write 5% or 0.05, and shares above 1 with %", share * 100.0))
+        }
+        _ => Err(format!("`{text}` is no share; write 5% or 0.05, at least 0.1%")),
+    }
 }
 
 /// A time with its unit, in seconds: `500us`, `2ms`, `30s`, `5m`, `1h`.

@@ -19,7 +19,7 @@ use crate::cmd::compare;
 use crate::cmd::report::TRIED;
 use crate::gate;
 use crate::host::trial;
-use crate::ledger::{NAME, RECORDS, Runs, hash_by, lies_in, place_in, pulled_name, windows_of};
+use crate::ledger::{NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of};
 use crate::optimize::ledger as edges;
 use crate::reader::{self, Reader, record as record_by};
 use crate::show;
@@ -176,10 +176,7 @@ impl Beside {
     fn take_all_in(&mut self, folder: &Path, reader: &dyn Reader) -> Result<bool> {
         let mut is_taken = false;
         for path in records_in(folder, reader) {
-            // What is no record at all is none that was meant.
-            if let Ok(found) = record_text(&path, reader) {
-                is_taken |= self.take_text(&found, &path)?;
-            }
+            is_taken |= self.take(&path, reader)?;
         }
         Ok(is_taken)
     }
@@ -363,7 +360,9 @@ fn windows_in(
     reader: &dyn Reader,
 ) -> Vec<(String, RecordRole, Window)> {
     let read = |(name, role): (&str, RecordRole)| {
-        Some((name.to_owned(), role, record_by::<Window>(reader, &folder.join(name)).ok()?))
+        // A name in a record is somebody else's text.
+        let path = inside(folder, name)?;
+        Some((name.to_owned(), role, record_by::<Window>(reader, &path).ok()?))
     };
     comparison.counted_windows().into_iter().filter_map(read).collect()
 }
@@ -530,9 +529,8 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
         source: run.display().to_string(),
         chapters: found.comparisons.iter().map(chapter).collect(),
         machines: found.comparisons.iter().take(1).map(|comparison| comparison.machine.clone()).collect(),
-        limits: std::iter::once(show::commit_gate::sentence(found))
-            .chain(found.notes.iter().cloned())
-            .collect(),
+        limits: found.notes.clone(),
+        headline: Some(show::commit_gate::sentence(found)),
         ..Story::default()
     };
     with_beside(folder, reader, told)

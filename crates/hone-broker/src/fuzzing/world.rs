@@ -114,7 +114,7 @@ impl World {
         // From here on a run of the flusher ends with its queue.
         node.flusher.end();
         let reactor = Reactor::new(0, Arc::clone(&node), poll);
-        let ends = NodeEnds(Arc::clone(&node));
+        let ends = NodeEnds::new(Arc::clone(&node));
         let world = Self { node, reactor, jobs, logins, ends, _poll: acceptor_poll, _folder: folder };
         world.make_topics();
         world

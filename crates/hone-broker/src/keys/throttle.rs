@@ -6,6 +6,8 @@
 enum Place {
     /// It opens the answer.
     First,
+    /// Behind the error code that opens the answer.
+    Second,
     /// It ends the answer, in front of the tags.
     Last,
 }
@@ -26,6 +28,7 @@ fn place(key: i16, version: i16) -> Option<Place> {
         3 | 8 | 9 => (3, Place::First),
         // Writing transaction markers is between brokers.
         27 => return None,
+        47 => (0, Place::Second),
         _ => (0, Place::First),
     };
     (version >= first_version && is_subject(key)).then_some(place)
@@ -42,6 +45,7 @@ pub(crate) fn write(
 ) {
     let at = match place(key, version) {
         Some(Place::First) => Some(body_at),
+        Some(Place::Second) => Some(body_at + 2),
         Some(Place::Last) => output.len().checked_sub(4 + usize::from(flexible)).filter(|at| *at >= body_at),
         None => None,
     };
@@ -64,6 +68,8 @@ mod tests {
             (3, 2, false, [0; 8]),
             (18, 3, true, [0; 8]),
             (32, 1, false, [0, 0, 0, 9, 0, 0, 0, 0]),
+            // Offsets of a group that are deleted: what went wrong stands first.
+            (47, 0, false, [0, 0, 0, 0, 0, 9, 0, 0]),
         ] {
             let mut output = [0; 8];
             write(&mut output, 0, key, version, flexible, 9);

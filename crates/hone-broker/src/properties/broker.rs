@@ -283,11 +283,21 @@ pub(crate) struct BrokerProperties {
     broker: BTreeMap<String, String>,
 }
 
+/// What clients call the one listener's way to talk.
+fn protocol(settings: &Settings) -> &'static str {
+    match (settings.tls.is_some(), settings.sasl) {
+        (false, false) => "PLAINTEXT",
+        (false, true) => "SASL_PLAINTEXT",
+        (true, false) => "SSL",
+        (true, true) => "SASL_SSL",
+    }
+}
+
 impl BrokerProperties {
     /// What a broker is started with. The error names the property and what it may be.
     pub(crate) fn fixed(settings: &Settings, advertised: &Endpoint) -> Result<Self, String> {
         let fixed = [
-            ("advertised.listeners", format!("PLAINTEXT://{}:{}", advertised.host, advertised.port)),
+            ("advertised.listeners", format!("{}://{advertised}", protocol(settings))),
             ("broker.id", NODE_ID.to_string()),
             (AUTO_CREATE, settings.auto_create_topics.to_string()),
             ("group.initial.rebalance.delay.ms", settings.group_initial_delay_ms.to_string()),

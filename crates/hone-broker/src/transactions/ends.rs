@@ -1,9 +1,9 @@
 //! How a transaction ends in the partitions and groups of this broker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::{Decision, Ending, Ends, Producer};
@@ -20,7 +20,11 @@ pub(crate) const COORDINATOR_EPOCH: i32 = 0;
 const FLUSH_THREADS: usize = 8;
 
 /// The partitions and offsets of a node.
-pub(crate) struct NodeEnds(pub(crate) Arc<Node>);
+pub(crate) struct NodeEnds {
+    node: Arc<Node>,
+    /// Where ends that failed at another place, and are tried again, have their markers on the disk.
+    marked: Mutex<HashMap<Producer, BTreeSet<(String, i32)>>>,
+}
 
 /// Partitions with new markers, each to be flushed once, and which endings wait for it.
 type Touched = BTreeMap<(String, i32), (Arc<Partition>, Vec<usize>)>;
@@ -35,9 +39,13 @@ impl Ends for NodeEnds {
         }
         let logs: Vec<_> = touched.values().map(|(log, _)| log.as_ref()).collect();
         let flushed = flush_all(&logs);
+        let mut durable = Vec::new();
         for (((topic, partition), (log, waiting)), flushed) in touched.into_iter().zip(flushed) {
             match flushed {
-                Ok(()) => log.take_waiting(&mut tickets),
+                Ok(()) => {
+                    log.take_waiting(&mut tickets);
+                    durable.push(((topic, partition), waiting));
+                }
                 Err(error) => {
                     for index in waiting {
                         let Some(result) = results.get_mut(index) else { continue };
@@ -46,13 +54,55 @@ impl Ends for NodeEnds {
                 }
             }
         }
-        wake(&self.0, tickets);
+        wake(&self.node, tickets);
         self.resolve(endings, &mut results);
+        self.remember(endings, &results, durable);
         results
     }
 }
 
 impl NodeEnds {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        Self { node, marked: Mutex::default() }
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn marked(&self) -> MutexGuard<'_, HashMap<Producer, BTreeSet<(String, i32)>>> {
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_marker(&self, producer: Producer, topic: &str, partition: i32) -> bool {
+        let marked = self.marked();
+        !marked.is_empty()
+            && marked.get(&producer).is_some_and(|places| places.contains(&(topic.to_owned(), partition)))
+    }
+
+    /// An end that is tried again is not written again where it is: each time would be another batch and another flush. `durable` are places
+    /// whose markers are on the disk, each with the endings that have one there.
+    fn remember(
+        &self,
+        endings: &[Ending],
+        results: &[Result<(), String>],
+        durable: Vec<((String, i32), Vec<usize>)>,
+    ) {
+        let mut marked = self.marked();
+        for (ending, _) in endings.iter().zip(results).filter(|(_, result)| result.is_ok()) {
+            marked.remove(&ending.producer);
+        }
+        if results.iter().all(Result::is_ok) {
+            return;
+        }
+        for (place, waiting) in durable {
+            for index in waiting.into_iter().filter(|index| results.get(*index).is_some_and(Result::is_err)) {
+                let Some(ending) = endings.get(index) else { continue };
+                marked.entry(ending.producer).or_default().insert(place.clone());
+            }
+        }
+    }
+
     /// Appends the markers of one ending.
     fn mark(
         &self,
@@ -61,11 +111,16 @@ impl NodeEnds {
         touched: &mut Touched,
         wake: &mut Vec<Ticket>,
     ) -> Result<(), String> {
+        // One that takes none must not keep the others open.
+        let mut refused = Ok(());
         for (name, partitions) in &ending.places.partitions {
             // Nothing of the transaction is left in a topic that was deleted.
-            let Some(topic) = self.0.topics.by_name(name) else { continue };
+            let Some(topic) = self.node.topics.by_name(name) else { continue };
             for partition in partitions {
                 let Some(log) = topic.partition(*partition) else { continue };
+                if self.has_marker(ending.producer, name, *partition) {
+                    continue;
+                }
                 match append_marker(log, ending.producer, ending.decision, wake) {
                     Ok(()) => {
                         let waits = touched.entry((name.clone(), *partition));
@@ -73,16 +128,19 @@ impl NodeEnds {
                     }
                     // Nor where a newer owner has written: its predecessor's transaction was ended before that.
                     Err(AppendError::Removed | AppendError::Sequence(Sequence::Fenced)) => (),
-                    Err(error) => return Err(format!("{name}-{partition} takes no marker: {error}")),
+                    Err(error) if refused.is_ok() => {
+                        refused = Err(format!("{name}-{partition} takes no marker: {error}"));
+                    }
+                    Err(_) => (),
                 }
             }
         }
-        Ok(())
+        refused
     }
 
     /// Gives the verdict on what was staged for the groups of those that have succeeded so far.
     fn resolve(&self, endings: &[Ending], results: &mut [Result<(), String>]) {
-        let offsets = &self.0.offsets;
+        let offsets = &self.node.offsets;
         let with_groups = |(ending, result): &(&Ending, &mut Result<(), String>)| {
             result.is_ok() && !ending.places.groups.is_empty()
         };

@@ -26,7 +26,7 @@ const NO_EPOCH: i16 = -1;
 const NO_ID: i64 = -1;
 
 /// A producer id in one of its lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Producer {
     pub(crate) id: i64,
     pub(crate) epoch: i16,

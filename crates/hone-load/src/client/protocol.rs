@@ -211,7 +211,7 @@ impl Ledger {
             });
         };
         let due_ns = slot.ok_or_else(|| format!("record {index} has been told before"))?;
-        if ended.handed_over_ns + EARLY_NS < due_ns {
+        if ended.handed_over_ns.saturating_add(EARLY_NS) < due_ns {
             return Err(format!(
                 "record {index} was handed over {} µs before it was due: the schedule is not kept",
                 (due_ns - ended.handed_over_ns) / 1_000

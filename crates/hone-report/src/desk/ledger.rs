@@ -2,7 +2,7 @@
 
 use hone_record::{LedgerEntry, ShelfFilter};
 
-use super::list::encoded;
+use super::list::{Pager, encoded, pages};
 use super::{Around, Tab, document, link, when};
 use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
@@ -32,8 +32,12 @@ pub struct LedgerSheet {
     pub entries: Vec<(usize, LedgerEntry, Option<String>)>,
     /// Entries that there are.
     pub in_all: usize,
-    /// Entries that are as asked for and older than those that are shown.
-    pub older: usize,
+    /// Which page of those that are as asked for, from 1, and how many there are.
+    pub page: usize,
+    /// The last page.
+    pub pages: usize,
+    /// The pages beside it.
+    pub pager: Pager,
     /// What is wrong with it.
     pub faults: Vec<LedgerFault>,
     /// Lines that a killed writer left half.
@@ -122,17 +126,11 @@ fn entries(sheet: &LedgerSheet) -> Element {
     for (line, entry, run) in &sheet.entries {
         let title = el("span")
             .attr("id", format!("line-{line}"))
-            .child(el("a").attr("href", format!("#line-{line}")).text(&format!("{line}")))
+            .child(el("a").attr("href", format!("?line={line}#line-{line}")).text(&format!("{line}")))
             .text(&format!(" {}", entry.change));
         table.row(title, cells(entry, run.as_deref()));
     }
-    let older = (sheet.older > 0).then(|| {
-        paragraph(&format!(
-            "{} older ones are not shown: ask for some words of them.",
-            quantity::count(sheet.older as u64)
-        ))
-    });
-    section.child(table.finish()).children(older)
+    section.child(table.finish()).children(pages(sheet.page, sheet.pages, &sheet.pager))
 }
 
 fn cells(entry: &LedgerEntry, run: Option<&str>) -> Vec<Cell> {

@@ -148,18 +148,22 @@ fn listed<T>(page: &ShelfPage<T>, table: Table, pager: &Pager) -> Vec<Element> {
         };
         return vec![absent(why)];
     }
+    std::iter::once(table.finish()).chain(pages(page.page, page.pages, pager)).collect()
+}
+
+/// The way to the pages beside this one, where there are any.
+pub(super) fn pages(page: usize, pages: usize, pager: &Pager) -> Option<Element> {
     let item = |address: &Option<String>, text: &str, rel: &str| {
         let address = address.as_ref()?;
         Some(el("li").child(el("a").attr("href", address).attr("rel", rel).text(text)))
     };
-    let place = format!("Page {} of {}", page.page, page.pages);
-    let pages = el("nav").class("pages").attr("aria-label", "Pages of the list").child(
+    let nav = el("nav").class("pages").attr("aria-label", "Pages of the list").child(
         el("ul")
             .children(item(&pager.previous, "Newer", "prev"))
-            .child(el("li").text(&place))
+            .child(el("li").text(&format!("Page {page} of {pages}")))
             .children(item(&pager.next, "Older", "next")),
     );
-    if page.pages > 1 { vec![table.finish(), pages] } else { vec![table.finish()] }
+    (pages > 1).then_some(nav)
 }
 
 fn form(

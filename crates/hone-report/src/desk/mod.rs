@@ -54,7 +54,10 @@ const TABS: [(Tab, &str, &str); 3] =
 /// The policy under which all these pages, and those of records, are shown: these very scripts and styles, and nothing from anywhere else.
 pub fn policy() -> String {
     let hash = |parts: &[&str]| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(parts.concat())));
-    let styles = [hash(&[STYLE, OWN_STYLE]), hash(&[STYLE, heatmap::OWN_STYLE, OWN_STYLE])].join(" ");
+    // A heatmap beside a run brings its own, as it does as a file.
+    let of_pictures = hash(&[&heatmap::picture_style()]);
+    let styles =
+        [hash(&[STYLE, OWN_STYLE]), hash(&[STYLE, heatmap::OWN_STYLE, OWN_STYLE]), of_pictures].join(" ");
     let scripts = [hash(&[SCRIPT]), hash(&[heatmap::SCRIPT])].join(" ");
     format!(
         "default-src 'none'; style-src {styles}; script-src {scripts}; connect-src 'self'; img-src data:; form-action 'self'; base-uri \

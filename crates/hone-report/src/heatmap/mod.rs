@@ -17,6 +17,7 @@ use crate::page::STYLE;
 
 pub use grid::{Grid, Row, grid, size};
 pub use png::png;
+pub(crate) use svg::style as picture_style;
 pub use svg::svg;
 
 /// Style of these pages, behind that of all.

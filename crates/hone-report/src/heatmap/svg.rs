@@ -60,7 +60,7 @@ fn picture(map: &Heatmap, title_id: &str) -> Element {
 }
 
 /// Of this picture alone: inside of a page a style is everybody's.
-fn style() -> String {
+pub(crate) fn style() -> String {
     let rule = |class: &str, colour: &str| format!(".heat-picture .{class}{{fill:{colour}}}");
     let all = |[paper, name, soft, none]: [&str; 4], heat: fn(usize) -> [u8; 3]| {
         let grounds = [("paper", paper), ("name", name), ("soft", soft), ("none", none)];

@@ -84,8 +84,10 @@ fn order(chart: &Chart<'_>) -> Vec<usize> {
     places
 }
 
+/// A commit by its first letters, a time by month and day.
 fn short(label: &str) -> String {
-    label.chars().take(LABEL).collect()
+    let day = label.strip_suffix(" UTC").and_then(|time| time.get(5..10));
+    day.map_or_else(|| label.chars().take(LABEL).collect(), str::to_owned)
 }
 
 fn levels(chart: &Chart<'_>, x: &Scale, y: &Scale) -> Markup {

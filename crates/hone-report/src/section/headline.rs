@@ -54,10 +54,11 @@ fn machine_in_short(machine: &hone_record::Machine) -> String {
     format!("{model}, {}", quantity::counted(u64::from(machine.cores), "core", "cores"))
 }
 
-/// Of a comparison.
-pub(crate) fn comparison(comparison: &Comparison) -> Element {
+/// Of a comparison. What was concluded from it by other limits stands first.
+pub(crate) fn comparison(comparison: &Comparison, concluded: Option<&str>) -> Element {
     let title = format!("{} against {}", comparison.b, comparison.a);
     header("Comparison", &title)
+        .children(concluded.map(|words| el("p").class("sentence").text(words)))
         .child(verdict(comparison))
         .child(el("p").class("meta").text(&machine_in_short(&comparison.machine)))
 }

@@ -11,10 +11,12 @@ use crate::escape::{Element, el};
 pub(crate) fn of_optimization(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> Element {
     let mut limits = limits(&optimization.comparisons, windows);
     limits.push(target_sentence(Some(is_embedded_broker(optimization))));
-    limits.push(
-        "One build of each variant: a profile changes the layout of the code, and so does chance. What a second build \
-         of the same variant would do is not part of these intervals.",
-    );
+    if !optimization.comparisons.iter().any(|comparison| comparison.design.has_several_builds()) {
+        limits.push(
+            "One build of each variant: a profile changes the layout of the code, and so does chance. What a second build \
+             of the same variant would do is not part of these intervals.",
+        );
+    }
     page(&optimization.comparisons, &limits)
 }
 

@@ -153,14 +153,15 @@ pub(crate) fn percentiles(story: &Story) -> Element {
         ));
     }
     let fates = story.fates();
-    let tables = groups.iter().map(|group| steps_table(&fates, group));
+    let several = story.is_of_several_hosts();
+    let tables = groups.iter().map(|group| steps_table(&fates, group, several));
     section.children(tables).child(paragraph(
         "Latency runs from the time a request was due to its acknowledgement, over all windows of a state that count. Columns were measured \
          one after the other; only the ratio in the last row is of pairs of windows, each step beside its own state before.",
     ))
 }
 
-fn steps_table(fates: &Fates<'_>, group: &[&Chapter]) -> Element {
+fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Element {
     let Some(first) = group.first() else { return el("div") };
     let original = first.entry.change_alone().rsplit_once(" on ").map_or("before", |(_, parent)| parent);
     let mut columns = vec![
@@ -174,6 +175,7 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter]) -> Element {
         "" => first.entry.experiment.clone(),
         workload => format!("{}, under {workload}", first.entry.experiment),
     };
+    let name = if names_host { format!("{name}, on {}", first.entry.host()) } else { name };
     let mut table = Table::new(&name, columns);
     let states: Vec<&BatchState> =
         std::iter::once(&first.before).chain(group.iter().map(|chapter| &chapter.after)).collect();

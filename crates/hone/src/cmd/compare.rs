@@ -28,7 +28,7 @@ use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets::process_behind;
-use crate::{Ending, Usage, WayOn, ledger, show};
+use crate::{Ending, Usage, WayOn, ledger, left, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
@@ -232,6 +232,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return undo(folder, &security, desk);
     }
     if let Some(folder) = &arguments.resume {
+        desk.goes_on(&["yes"])?;
         return resume(folder, &security, desk);
     }
     if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
@@ -250,9 +251,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     hone_compare::plan(&plan)?;
     sides.workloads.iter().try_for_each(hone_load::check)?;
     if let Some(wanted) = asked.wanted() {
-        budget::check(&wanted, asked.least_windows_s(plan.mode), plan.primary)?;
+        budget::check(&wanted, asked.least_windows_s(plan.mode), &plan)?;
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
+    left::clean_up_left_overs(&arguments.output, &desk.progress);
     check_cpu(&sides.builds, plan.primary)?;
     asked.standing = Some(standing(&sides)?);
     let folder = RunFolder::create(&arguments.output, "compare")?;
@@ -279,6 +281,8 @@ fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
 fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::open(folder)?;
     lever::put_back_left_over(folder.path(), security, &desk.progress)?;
+    // What another run left would be measured on, too.
+    lever::put_back_left_overs(folder.home(), security, &desk.progress)?;
     let missing =
         || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
     let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
@@ -302,7 +306,9 @@ fn standing(sides: &Sides) -> Result<Standing> {
 /// Measures what is not measured yet, judges, shows.
 fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
     let _held = folder.held()?;
+    left::clean_up(folder.path(), &desk.progress)?;
     let runner = System::new(folder.join("logs"))?;
+    let _noting = left::noted(folder)?;
     let sets = sides.sets(asked.change.as_ref());
     let mut contest = Contest {
         names: ["A", "B"].map(str::to_owned),
@@ -346,7 +352,7 @@ fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Endi
 
 /// Once, however often a run is resumed. The ledger lies beside the run's folder.
 fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, desk: &Desk) -> Result<()> {
-    let home = folder.path().parent().unwrap_or(folder.path());
+    let home = folder.home();
     let entry = || {
         let records = ledger::records(folder, comparison)?;
         Ok(LedgerEntry { records, ..entry_of(comparison, folder.path()) })
@@ -400,7 +406,7 @@ fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, desk: &Desk) -
             contest.design = budget::pilot_design(plan)?;
             contest.folder.write_note("pilot-design.json", &contest.design)?;
             desk.progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
-            let measured = budget::measure_pilot(contest, &wanted, &desk.progress)?;
+            let measured = budget::measure_pilot(contest, plan, &wanted, &desk.progress)?;
             let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
             contest.folder.write_note("pilot.json", &pilot)?;
             contest.folder.write_note("design.json", &design)?;
@@ -563,17 +569,23 @@ impl Asked {
                     .to_owned()
             ));
         }
+        let builds = [0, 1].map(|side: usize| sides.builds[side].len() as u32);
         Ok(Plan {
             mode,
             places: mode == Mode::Duet && programs && !self.free && Places::halves().is_some(),
-            pairs: self.pairs,
+            // A budget's pairs come out of the pilot.
+            pairs: if self.budget_s.is_some() {
+                builds.into_iter().fold(self.pairs, u32::max)
+            } else {
+                self.pairs
+            },
             control_pairs: self.control_pairs,
             primary: self.primary,
             guards: self.guards.clone(),
             alpha: self.alpha,
             equivalence: self.equivalence,
             seed: self.workload.seed,
-            builds: [0, 1].map(|side: usize| sides.builds[side].len() as u32),
+            builds,
             pilot_pairs: 0,
             requests_per_window: self.workload.requests_per_window(),
             refused: hone_record::refused_for_loads(&sides.workloads),
@@ -704,7 +716,8 @@ mod tests {
         let check = |time: &str| {
             let only = Only::parse_from(capacity.iter().chain([&time]));
             let asked = Asked::of(&only.arguments).unwrap();
-            budget::check(&asked.wanted().unwrap(), asked.least_windows_s(Mode::Solo), asked.primary)
+            let plan = asked.plan(&asked.sides(&Security::default()).unwrap()).unwrap();
+            budget::check(&asked.wanted().unwrap(), asked.least_windows_s(Mode::Solo), &plan)
         };
         check("20m").unwrap();
         let told = check("90s").unwrap_err().to_string();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use hone_record::GateOutcome;
 use hone_tool::{System, interrupt};
@@ -124,6 +124,7 @@ const WORKTREE: &str = "worktree";
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let done = gated(arguments, desk);
     if let Err(error) = &done
+        && !error.is::<Unwritten>()
         && !interrupt::requested()
     {
         let (name, file) = about(arguments);
@@ -136,6 +137,20 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         }
     }
     done
+}
+
+/// Marks an error as one behind the result: what is written already tells that, and stays.
+#[derive(Debug)]
+struct Unwritten(PathBuf);
+
+impl std::fmt::Display for Unwritten {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "the result stands in {}, and not all that was asked for could be written",
+            self.0.display()
+        )
+    }
 }
 
 /// What a run is about, as far as it is known where it failed: the experiment's name, and its file by the path in the repository.
@@ -174,7 +189,7 @@ fn gated(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
             || Usage(format!("{} is no run of hone gate: it has no {ASKED}", folder.path().display()));
         let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
         let experiment = experiment_of(&asked)?;
-        let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
+        let home = folder.home().to_owned();
         return go(arguments, &asked, &experiment, &folder, &home, desk);
     }
     let asked = resolved(arguments)?;
@@ -344,14 +359,22 @@ fn go(
     });
     let session = Session { asked, experiment, folder, home, runner: &runner, progress: &desk.progress };
     let found = session.run().map_err(|error| with_way_on(error, folder.path()))?;
-    let page = report::write(&folder.join("commit-gate.json"), None)?;
-    write_papers(arguments, Came::Found(&found))?;
+    let record = folder.join("commit-gate.json");
+    let page = report::write(&record, None);
+    let written = write_papers(arguments, Came::Found(&found))
+        .and(page.as_ref().map(|_| ()).map_err(|error| anyhow!("{error:#}")));
     let ending = match found.outcome {
         GateOutcome::Passed | GateOutcome::SameProgram => Ending::Done,
         GateOutcome::Worse => Ending::Worse,
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
-    desk.show(found, |found| format!("{}\nReport: {}\n", show::commit_gate::text(found), page.display()))?;
+    let told = page.map_or_else(|_| String::new(), |page| format!("Report: {}\n", page.display()));
+    desk.show(found, |found| format!("{}\n{told}", show::commit_gate::text(found)))?;
+    match written.context(Unwritten(record)) {
+        // Whoever waits for the exit code is to hear of that first.
+        Err(error) if matches!(ending, Ending::Worse) => desk.progress.line(&format!("{error:#}")),
+        written => written?,
+    }
     Ok(ending)
 }
 
@@ -371,7 +394,17 @@ fn with_way_on(error: anyhow::Error, run: &Path) -> anyhow::Error {
 }
 
 /// The files that a CI system reads.
+/// All that can be written.
+///
+/// # Errors
+/// With the first that can't be.
 fn write_papers(arguments: &Arguments, came: Came<'_>) -> Result<()> {
+    let mut done = Ok(());
+    let mut keep = |written: Result<()>| {
+        if done.is_ok() {
+            done = written;
+        }
+    };
     let write = |path: &Path, text: &str| {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent).with_context(|| format!("{} can't be made", parent.display()))?;
@@ -379,23 +412,22 @@ fn write_papers(arguments: &Arguments, came: Came<'_>) -> Result<()> {
         fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
     };
     if let Some(path) = &arguments.junit {
-        write(path, &papers::junit(came)?)?;
+        keep(papers::junit(came).map_err(Into::into).and_then(|text| write(path, &text)));
     }
     if let Some(path) = &arguments.sarif {
-        write(path, &format!("{:#}\n", papers::sarif(came)))?;
+        keep(write(path, &format!("{:#}\n", papers::sarif(came))));
     }
     let comment = comment_of(came);
     if let Some(path) = &arguments.comment {
-        write(path, &comment)?;
+        keep(write(path, &comment));
     }
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
         let added = fs::OpenOptions::new().create(true).append(true).open(&path);
-        added
-            .and_then(|mut file| file.write_all(format!("{comment}\n").as_bytes()))
-            .with_context(|| format!("{} can't be written", path.display()))?;
+        let added = added.and_then(|mut file| file.write_all(format!("{comment}\n").as_bytes()));
+        keep(added.with_context(|| format!("{} can't be written", path.display())));
     }
-    Ok(())
+    done
 }
 
 fn comment_of(came: Came<'_>) -> String {

@@ -1,17 +1,18 @@
 //! One file for each verb: its arguments, their conversion into a room's settings, the call, the show.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, Command, Parser, Subcommand};
 use hone_record::{Body, Envelope, FORMAT_VERSION};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::Ending;
+use self::security::SecurityOptions;
 use crate::progress::Progress;
+use crate::{Ending, Usage};
 
 mod batch;
 mod broker;
@@ -100,23 +101,30 @@ enum Verb {
 pub(crate) struct Desk {
     json: bool,
     pub(crate) progress: Progress,
-    given: BTreeSet<String>,
+    given: BTreeMap<String, String>,
 }
 
-/// The arguments of the verb that stand on the command line, by their names in the code; the others have their defaults.
-pub(crate) fn given(matches: &ArgMatches) -> BTreeSet<String> {
-    let Some((_, mut verb)) = matches.subcommand() else { return BTreeSet::new() };
+/// The arguments of the verb that stand on the command line, by their names in the code, each with its name for people; the others have
+/// their defaults.
+pub(crate) fn given(program: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let Some((name, mut verb)) = matches.subcommand() else { return BTreeMap::new() };
+    let mut command = program.find_subcommand(name);
     // A verb may have steps of its own.
-    while let Some((_, step)) = verb.subcommand() {
-        verb = step;
+    while let Some((name, step)) = verb.subcommand() {
+        (command, verb) = (command.and_then(|command| command.find_subcommand(name)), step);
     }
+    let shown = |id: &str| {
+        let mut all = command.into_iter().flat_map(Command::get_arguments);
+        let option = all.find(|argument| argument.get_id() == id).and_then(clap::Arg::get_long);
+        option.map_or_else(|| id.to_uppercase(), |long| format!("--{long}"))
+    };
     let said = |id: &&str| verb.value_source(id) == Some(ValueSource::CommandLine);
     // Groups, which flattened options are to clap, have no source.
     let arguments = verb.ids().map(clap::Id::as_str).filter(|id| verb.try_contains_id(id).is_ok());
-    arguments.filter(said).map(str::to_owned).collect()
+    arguments.filter(said).map(|id| (id.to_owned(), shown(id))).collect()
 }
 
-pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
+pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
     let desk = Desk { json: cli.common.json, progress: Progress::new(cli.common.quiet), given };
     let ending = match cli.verb {
         Verb::Doctor(arguments) => doctor::run(arguments, &desk),
@@ -148,7 +156,25 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
 impl Desk {
     /// Whether an argument stands on the command line.
     pub(crate) fn is_given(&self, argument: &str) -> bool {
-        self.given.contains(argument)
+        self.given.contains_key(argument)
+    }
+
+    /// A run that goes on is as it was begun: whoever names something of it anew would believe that it counts. `besides` are arguments that do.
+    ///
+    /// # Errors
+    /// With the first one that does not.
+    pub(crate) fn goes_on(&self, besides: &[&str]) -> Result<()> {
+        let any_run = ["resume", "json", "quiet"];
+        let counts = |id: &str| {
+            any_run.contains(&id) || besides.contains(&id) || SecurityOptions::names().any(|name| name == id)
+        };
+        match self.given.iter().find(|(id, _)| !counts(id)) {
+            None => Ok(()),
+            Some((_, shown)) => Err(Usage(format!(
+                "{shown} and --resume contradict each other: a run goes on as it was begun\n  next: leave {shown} away, or begin a new run with it"
+            ))
+            .into()),
+        }
     }
 
     /// The result of a verb, as text or as a record.

@@ -154,6 +154,7 @@ fn story_of(source: &Source) -> Result<Story> {
         Some("tuning") => Ok(story::of_tuning(folder, &read_record(record)?, &Caller)),
         Some("host-trial") => Ok(story::of_host_trial(folder, &read_record(record)?, &Caller)),
         Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?, &Caller)),
+        Some("story") => read_record(record),
         _ => bail!(Usage(format!(
             "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, gate, tune, batch prove, host try \
              and compare, and for a ledger",
@@ -173,7 +174,9 @@ fn comment_of(source: &Source) -> Result<String> {
 }
 
 fn keep(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("the page {} can't be written", path.display()))
+    fs::write(path, text).with_context(|| {
+        format!("the page {} can't be written\n  next: name another place by --output", path.display())
+    })
 }
 
 fn folder_of(record: &Path) -> &Path {

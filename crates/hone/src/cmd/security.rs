@@ -51,12 +51,18 @@ fn mechanism(name: &str) -> Result<Mechanism, String> {
 }
 
 impl SecurityOptions {
+    /// Their names in the code.
+    pub(crate) fn names() -> impl Iterator<Item = String> {
+        let all = Self::augment_args(clap::Command::new(""));
+        all.get_arguments().map(|one| one.get_id().to_string()).collect::<Vec<_>>().into_iter()
+    }
+
     /// What they ask for, with the password read.
     pub(crate) fn security(&self) -> Result<Security> {
         let tls = Tls {
-            authorities: self.tls_ca.clone(),
-            certificate: self.tls_cert.clone(),
-            key: self.tls_key.clone(),
+            authorities: whole(self.tls_ca.as_deref())?,
+            certificate: whole(self.tls_cert.as_deref())?,
+            key: whole(self.tls_key.as_deref())?,
             server_name: self.tls_server_name.clone(),
             believe_anyone: self.tls_insecure_skip_verify,
         };
@@ -69,6 +75,11 @@ impl SecurityOptions {
         };
         Ok(Security { tls: (self.tls || tls != Tls::default()).then_some(tls), sasl })
     }
+}
+
+/// Where a file is whatever the working folder: a run that goes on does so where it was begun.
+fn whole(path: Option<&Path>) -> Result<Option<PathBuf>> {
+    Ok(path.map(std::path::absolute).transpose()?)
 }
 
 /// An option that names a file, and the file.

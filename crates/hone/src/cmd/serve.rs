@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FOLDER")]
     places: Vec<PathBuf>,
     /// Where to listen. Another address than this machine's own wants --token-file.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8377")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8377", value_parser = address)]
     listen: SocketAddr,
     /// A file with a token that everybody has to bring who asks; readable for you alone.
     #[arg(long, value_name = "FILE")]
@@ -55,6 +55,11 @@ struct Serving {
 fn give_way() {
     // SAFETY: changes the priority of this thread alone, from which those that it starts have theirs, and touches no memory.
     unsafe { libc::nice(19) };
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wanted = "an IP address and a port, such as 127.0.0.1:8377, 0.0.0.0:8377 or [::1]:8377";
+    text.parse().map_err(|_| format!("`{text}` is none; write {wanted}"))
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {

@@ -102,6 +102,7 @@ const FOUND: &str = "found.json";
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.resume {
+        desk.goes_on(&["markdown", "yes"])?;
         return resume(folder, arguments, &security, desk);
     }
     let path = arguments.file.as_deref().context("a file is there without --resume")?;
@@ -151,7 +152,9 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     lever::put_back_left_over(folder.path(), security, &desk.progress)?;
-    let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
+    let home = folder.home().to_owned();
+    // What another run left would be measured on, too.
+    lever::put_back_left_overs(&home, security, &desk.progress)?;
     go(asked, &home, &folder, arguments.markdown, security, desk)
 }
 

@@ -337,7 +337,9 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
 pub(crate) fn base_of_ci(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let said = |name: &str| variable(name).filter(|value| !value.is_empty());
     let branch = |name: &str| Some(format!("origin/{}", said(name)?));
-    said("CI_MERGE_REQUEST_DIFF_BASE_SHA")
+    // Said where the head is the request merged into this very commit: what the branch has gained since is in both.
+    said("CI_MERGE_REQUEST_TARGET_BRANCH_SHA")
+        .or_else(|| said("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
         .or_else(|| branch("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"))
         .or_else(|| branch("GITHUB_BASE_REF"))
 }

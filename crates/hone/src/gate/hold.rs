@@ -3,6 +3,7 @@
 
 use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Metric, Verdict};
 
+use crate::broke;
 use crate::experiment::GateWishes;
 use crate::show::commit_gate::percent;
 
@@ -33,16 +34,19 @@ pub(crate) fn findings(comparison: &Comparison, wishes: &GateWishes, line: Optio
             seen.map_or(finding.clone(), |judgement| of_judgement(finding, comparison, judgement))
         })
         .collect();
-    if let Some((state, why)) = of_troubles(comparison) {
-        let is_meant = |finding: &&mut GateFinding| match state {
+    if let Some(Troubles { state, of_head, why }) = of_troubles(comparison) {
+        let is_meant = |finding: &&mut GateFinding| match (state, finding.state) {
+            (GateState::Worse, _) => finding.primary,
             // What could not be looked at stays so.
-            GateState::NotShown => finding.state != GateState::NotSeen,
-            _ => finding.primary,
+            (_, GateState::NotSeen) => false,
+            // What is left of the pairs flatters one of the two: a head that is worse in spite of it is worse.
+            (_, GateState::Worse) => !of_head,
+            (_, GateState::Held | GateState::Tolerated) => of_head,
+            (_, GateState::NotShown) => true,
         };
         for finding in found.iter_mut().filter(is_meant) {
             finding.state = state;
             finding.why.clone_from(&why);
-            // What is left of the pairs flatters one of the two.
             finding.detectable_ratio = None;
         }
     }
@@ -78,20 +82,38 @@ fn of_judgement(finding: GateFinding, comparison: &Comparison, judgement: &Judge
     }
 }
 
-/// What troubles that lean to one side make of all findings.
-fn of_troubles(comparison: &Comparison) -> Option<(GateState, String)> {
-    if let Some(why) = comparison.why_troubles_decide() {
-        let state =
-            if comparison.verdict() == Verdict::Worse { GateState::Worse } else { GateState::NotShown };
-        return Some((state, why));
+/// What troubles of one side alone make of findings.
+struct Troubles {
+    state: GateState,
+    /// Whether they are the head's.
+    of_head: bool,
+    why: String,
+}
+
+fn of_troubles(comparison: &Comparison) -> Option<Troubles> {
+    let worse = |why: String| Some(Troubles { state: GateState::Worse, of_head: true, why });
+    if let Some(trouble) = broke::down_alone(comparison) {
+        return worse(format!("the head broke down where the base stood: {trouble}"));
     }
-    match comparison.lone_troubles() {
-        [0, of_head] if of_head >= BROKEN_PAIRS && comparison.primary().is_none() => Some((
-            GateState::Worse,
-            format!("the head did not stand this load in {of_head} pairs, and the base did in all"),
-        )),
-        _ => None,
+    if let Some(never) = broke::never_counted(comparison) {
+        let build = never.build + 1;
+        return worse(format!(
+            "build {build} of the head failed whenever it was measured: {}",
+            never.trouble
+        ));
     }
+    if let [0, of_head] = comparison.lone_troubles()
+        && of_head >= BROKEN_PAIRS
+        && comparison.primary().is_none()
+    {
+        return worse(format!(
+            "the head did not stand this load in {of_head} pairs, and the base did in all"
+        ));
+    }
+    // Whatever the metrics say: with a limit, what is not shown may pass, too.
+    let leaning = comparison.leaning_troubles()?;
+    let state = if leaning.is_b && leaning.is_clear { GateState::Worse } else { GateState::NotShown };
+    Some(Troubles { state, of_head: leaning.is_b, why: leaning.why })
 }
 
 /// Of a load that the head did not stand at all.
@@ -260,6 +282,62 @@ mod tests {
         judgement.control = Some(Estimate { ratio: 1.2, low: 1.1, high: 1.3, ..estimate });
         let found = findings(&comparison, &wishes(0.03), None).remove(0);
         assert_eq!((found.state, found.has_power()), (GateState::NotShown, false));
+    }
+
+    /// As `comparison(None)`, with these troubles in A/B pairs.
+    fn troubled(troubles: &[[&str; 2]], ratio: [f64; 3], verdict: Verdict) -> hone_record::Comparison {
+        let mut comparison = comparison(None);
+        let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+        let estimate = &mut judgement.estimate;
+        [estimate.ratio, estimate.low, estimate.high] = ratio;
+        (estimate.detectable_ratio, judgement.verdict) = (1.02, verdict);
+        comparison.pairs = troubles
+            .iter()
+            .map(|sides| hone_record::PairOutcome {
+                index: 0,
+                kind: hone_record::PairKind::Test,
+                window_a: "a.json".to_owned(),
+                window_b: "b.json".to_owned(),
+                values_a: BTreeMap::new(),
+                values_b: BTreeMap::new(),
+                dropped: None,
+                block: 0,
+                took_s: 1.0,
+                troubles: sides
+                    .map(|trouble| Vec::from_iter((!trouble.is_empty()).then(|| trouble.to_owned()))),
+            })
+            .collect();
+        comparison
+    }
+
+    #[test]
+    fn a_head_that_breaks_down_once_fails_whatever_the_rest_says() {
+        let held = ([1.00, 0.99, 1.01], Verdict::NotShown);
+        let mut crash = troubled(&[["", ""], ["", "ended by signal 11"], ["", ""]], held.0, held.1);
+        let whole = findings(&crash, &wishes(0.03), None).remove(0);
+        assert_eq!(whole.state, GateState::Held, "one window that failed while the head ran on");
+        crash.pairs[1].window_b.clear();
+        let found = findings(&crash, &wishes(0.03), None).remove(0);
+        assert_eq!(found.state, GateState::Worse, "{found:?}");
+        assert!(found.why.contains("ended by signal 11"), "{found:?}");
+        crash.pairs[1].troubles[0].push("ended by signal 9".to_owned());
+        assert_eq!(findings(&crash, &wishes(0.03), None)[0].state, GateState::Held, "the base ended, too");
+    }
+
+    #[test]
+    fn troubles_that_lean_to_the_head_are_not_held() {
+        let state = |troubles: &[[&str; 2]], ratio, verdict| {
+            findings(&troubled(troubles, ratio, verdict), &wishes(0.03), None)[0].clone()
+        };
+        let within = ([1.00, 0.99, 1.01], Verdict::NotShown);
+        let found = state(&[["", "refused"]; 2], within.0, within.1);
+        assert_eq!((found.state, found.has_power()), (GateState::NotShown, false));
+        assert_eq!(state(&[["", "refused"]; 8], within.0, within.1).state, GateState::Worse);
+        // A base that is flattered says nothing against a head that holds, and cannot make one worse.
+        assert_eq!(state(&[["refused", ""]; 2], within.0, within.1).state, GateState::Held);
+        let worse = ([1.10, 1.05, 1.15], Verdict::Worse);
+        assert_eq!(state(&[["refused", ""]; 2], worse.0, worse.1).state, GateState::NotShown);
+        assert_eq!(state(&[["", "refused"]; 2], worse.0, worse.1).state, GateState::Worse);
     }
 
     #[test]

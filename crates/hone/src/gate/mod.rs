@@ -15,6 +15,7 @@ use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome,
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
+use crate::decide;
 use crate::experiment::{Experiment, line_of};
 use crate::folder::RunFolder;
 use crate::optimize::Job;
@@ -97,7 +98,7 @@ impl Session<'_> {
             asked.require_power,
         );
         // Before the first window, so that nobody can wonder which came first.
-        self.folder.write_text("rule.txt", &format!("{rule}\n"))?;
+        decide::fixed(self.folder, &rule)?;
         self.folder.write_text("experiment.toml", &asked.text)?;
         let area = area(&asked.cache, &self.experiment.name, &asked.top);
         let _alone = self.alone(&area)?;
@@ -117,7 +118,12 @@ impl Session<'_> {
             };
             let (base, head) = (build(BASE, &asked.base)?, build(HEAD, &asked.head)?);
             remove(&source.0)?;
-            if commits::is_same_program([&base, &head]) && !asked.even_if_same {
+            if let Some(variable) = base.other_flag(&head) {
+                bail!(
+                    "the two commits were not built alike: {variable} in the environment was another one when the run was begun\n  next: begin a new run"
+                );
+            }
+            if commits::is_same_program([&base, &head])? && !asked.even_if_same {
                 return Ok((base, head, Vec::new(), None));
             }
             let ruling = if asked.is_heads { &asked.head } else { &asked.base };
@@ -126,7 +132,7 @@ impl Session<'_> {
             let (comparisons, broken) = commits::hold(&self.job(&judging), steps, [&base, &head])?;
             Ok((base, head, comparisons, broken))
         })?;
-        let is_same = commits::is_same_program([&base, &head]);
+        let is_same = commits::is_same_program([&base, &head])?;
         let mut notes = asked.notes.clone();
         notes.extend(self.notes(&base, &head, is_same));
         let findings = self.findings(&comparisons, broken.as_deref());

@@ -30,21 +30,8 @@ const JUDGING_NOTE: &str = "judging.json";
 /// Begins the names of BOLT's tools.
 const OF_BOLT: &str = "BOLT's ";
 
-/// Variables by which builds get flags.
-const FLAGS: [&str; 12] = [
-    "CC",
-    "CXX",
-    "CFLAGS",
-    "CXXFLAGS",
-    "CPPFLAGS",
-    "LDFLAGS",
-    "CPATH",
-    "LIBRARY_PATH",
-    "PKG_CONFIG_PATH",
-    "RUSTFLAGS",
-    "GOFLAGS",
-    "CGO_CFLAGS",
-];
+/// Begins the names of variables by which builds get flags.
+const VARIABLE: &str = "the variable ";
 
 /// What has a name, and its version, contents or value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,14 +44,17 @@ impl Asked {
         self.0.extend(of_bolt.map(|(name, value)| (name.clone(), value.clone())));
     }
 
-    /// What is another one now, in words. What is new changes nothing: a build may leave a lock file.
+    /// What is another one now, in words. What is new changes nothing, unless it is a variable: a build may leave a lock file.
     fn changes(&self, now: &Self) -> Vec<String> {
+        let is_new = |name: &&String| name.starts_with(VARIABLE) && !self.0.contains_key(*name);
+        let new = now.0.keys().filter(is_new).map(|name| format!("{name} is set"));
         let change = |(name, then): (&String, &String)| match now.0.get(name) {
             Some(now) if now == then => None,
             Some(_) => Some(format!("{name} has changed")),
+            None if name.starts_with(VARIABLE) => Some(format!("{name} is not set any more")),
             None => Some(format!("{name} is not there any more")),
         };
-        self.0.iter().filter_map(change).collect()
+        self.0.iter().filter_map(change).chain(new).collect()
     }
 }
 
@@ -104,9 +94,8 @@ impl Job<'_> {
         for tool in tools.into_iter().flat_map(|tools| tools.receipts.clone()) {
             all.insert(format!("{OF_BOLT}{}", tool.name), format!("{} {}", tool.path, tool.version));
         }
-        for name in FLAGS {
-            all.insert(name.to_owned(), format!("{:?}", std::env::var_os(name)));
-        }
+        let flags = cache::flags(std::env::vars_os()).into_iter();
+        all.extend(flags.map(|(name, value)| (format!("{VARIABLE}{name}"), value)));
         if let Some(Kind::Given { file, .. }) = self.given_profile()? {
             all.insert(format!("the profile {}", file.display()), contents_of(&file)?);
         }
@@ -196,6 +185,11 @@ mod tests {
         let mut now = asked(&[]);
         now.without_bolt(&then);
         assert_eq!(then.changes(&now), ["clang is not there any more"]);
+        let [none, some, other] =
+            [&[][..], &[("the variable CFLAGS", "-O2")], &[("the variable CFLAGS", "-O3")]].map(asked);
+        assert_eq!(none.changes(&some), ["the variable CFLAGS is set"]);
+        assert_eq!(some.changes(&other), ["the variable CFLAGS has changed"]);
+        assert_eq!(some.changes(&none), ["the variable CFLAGS is not set any more"]);
     }
 
     #[test]

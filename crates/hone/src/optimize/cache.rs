@@ -44,6 +44,42 @@ const NO_PART: [&str; 19] = [
 const NO_PART_BEGINS: [&str; 10] =
     ["SSH_", "XDG_SESSION", "DBUS_", "GITHUB_", "RUNNER_", "HIST", "CI_", "GITLAB_", "ACTIONS_", "SYSTEMD_"];
 
+/// Variables by which builds get flags and tools, beside those with FLAGS in their names.
+const FLAGS: [&str; 14] = [
+    "AR",
+    "AS",
+    "CC",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CXX",
+    "C_INCLUDE_PATH",
+    "LD",
+    "LIBRARY_PATH",
+    "RUSTC",
+    "RUSTC_BOOTSTRAP",
+    "RUSTC_WRAPPER",
+    "RUSTUP_TOOLCHAIN",
+    "SOURCE_DATE_EPOCH",
+];
+const FLAGS_BEGIN: [&str; 13] = [
+    "AR_",
+    "CARGO_BUILD_",
+    "CARGO_PROFILE_",
+    "CARGO_TARGET_",
+    "CARGO_UNSTABLE_",
+    "CC_",
+    "CGO_",
+    "CMAKE_",
+    "CXX_",
+    "GO",
+    "HOST_",
+    "PKG_CONFIG_",
+    "TARGET_",
+];
+/// How many jobs a make above has, and where builds go.
+const NO_FLAGS: [&str; 5] =
+    ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS"];
+
 /// Programs of build systems that no receipt tells of.
 const BUILDERS: [&str; 9] = ["make", "cmake", "meson", "ninja", "ld", "ar", "as", "pkg-config", "sh"];
 
@@ -73,7 +109,7 @@ impl Cache {
         let built = Some(kept).filter(|kept| kept.key == self.key)?.built;
         let whole = built.stderr_paths.iter().all(|path| path.is_file());
         let same = file_facts(&built.executable).is_ok_and(|facts| facts.sha256 == built.facts.sha256);
-        (whole && same).then_some(built)
+        (whole && same && built.changed_library().is_none()).then_some(built)
     }
 
     pub(super) fn keep(&self, built: &Built) -> Result<()> {
@@ -82,7 +118,8 @@ impl Cache {
     }
 }
 
-/// One hash over all that builds are made of: Hone, sources, tools, commands, environment. `builds` is how many layouts there are.
+/// One hash over all that builds are made of: Hone, sources, tools, commands, environment, and the machine, whose CPU is what `native` means to a
+/// compiler, and whose system has the libraries. `builds` is how many layouts there are.
 pub(super) fn key(source: &str, workshop: &dyn Workshop, order: &Order, builds: u32) -> Result<String> {
     // A compiler that was built anew may say the same version.
     let stamped =
@@ -91,12 +128,45 @@ pub(super) fn key(source: &str, workshop: &dyn Workshop, order: &Order, builds: 
     // A profile is named by its contents.
     let commands = workshop.commands(order)?;
     let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
+    let machine = machine(Path::new("/"));
     Ok(sha256_hex(
         format!(
-            "{hone}\n{source}\n{order:?} {builds}\n{tools:?}\n{commands:?}\n{builders:?}\n{environment:?}"
+            "{hone}\n{source}\n{order:?} {builds}\n{tools:?}\n{commands:?}\n{builders:?}\n{environment:?}\n{machine:?}"
         )
         .as_bytes(),
     ))
+}
+
+/// What builds take of a machine beside their tools: what its first CPU is and can do, the release of its system, and Cargo's settings of the
+/// user.
+fn machine(root: &Path) -> Vec<String> {
+    let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let cpu = text(&root.join("proc/cpuinfo"));
+    let first = cpu.lines().take_while(|line| !line.is_empty());
+    let of_cpu = ["vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU "];
+    let counts = |line: &&str| of_cpu.iter().any(|name| line.starts_with(name));
+    let cargo =
+        cargo_home().into_iter().flat_map(|home| ["config.toml", "config"].map(|name| home.join(name)));
+    let files = std::iter::once(root.join("etc/os-release")).chain(cargo).map(|path| text(&path));
+    first.filter(counts).map(str::to_owned).chain(files).collect()
+}
+
+fn cargo_home() -> Option<PathBuf> {
+    let named = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+}
+
+/// The variables of an environment by which builds get flags and tools.
+pub(super) fn flags(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
+    let gives = |name: &str| {
+        !NO_FLAGS.contains(&name)
+            && (name.contains("FLAGS")
+                || FLAGS.contains(&name)
+                || FLAGS_BEGIN.iter().any(|begin| name.starts_with(begin)))
+    };
+    let words =
+        |(name, value): (OsString, OsString)| (name.to_string_lossy().into_owned(), format!("{value:?}"));
+    all.map(words).filter(|(name, _)| gives(name)).collect()
 }
 
 /// What of an environment a build can hear.

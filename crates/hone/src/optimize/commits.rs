@@ -1,6 +1,7 @@
 //! Builds of one program that are not made of each other: those of a commit and of the one that it is held against. They are made
 //! without any profile, one commit after the other in the same place, and judged as an edge of a tree is.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,17 @@ pub(crate) struct Side {
     pub(crate) tools: Vec<ToolReceipt>,
     /// Whether they are of an earlier run.
     pub(crate) is_kept: bool,
+    /// The variables that gave the builds flags, by their names.
+    #[serde(default)]
+    flags: BTreeMap<String, String>,
+}
+
+impl Side {
+    /// The first variable by which another build got other flags than this one.
+    pub(crate) fn other_flag<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
+        let names = self.flags.keys().chain(other.flags.keys());
+        names.map(String::as_str).find(|name| self.flags.get(*name) != other.flags.get(*name))
+    }
 }
 
 /// Builds that are taken again by who asks for the same commit, built alike by the same tools.
@@ -90,8 +102,11 @@ pub(crate) fn build(
                 let built =
                     orders.iter().map(|order| workshop.build(order).and_then(|built| own(job, built, order)));
                 let builds = built.collect::<Result<Vec<Built>>>()?;
-                keep(&place, &builds)?;
-                forget_oldest(kept.folder)?;
+                // What a program loads from where it was built would be another commit's by then.
+                if builds.iter().all(|built| built.libraries().is_empty()) {
+                    keep(&place, &builds)?;
+                    forget_oldest(kept.folder)?;
+                }
                 builds
             }
         };
@@ -100,7 +115,12 @@ pub(crate) fn build(
         Ok(Told {
             note: format!("{how} {:.1} s; {}", first.build_s, shop::sizes(first)),
             command: Some(first.command()),
-            result: Side { builds, tools: workshop.receipts(), is_kept },
+            result: Side {
+                builds,
+                tools: workshop.receipts(),
+                is_kept,
+                flags: cache::flags(std::env::vars_os()),
+            },
         })
     })
 }
@@ -218,9 +238,24 @@ fn forget_oldest(folder: &Path) -> Result<()> {
 }
 
 /// Whether both sides are the same programs, byte for byte: what is started alike does alike.
-pub(crate) fn is_same_program(sides: [&Side; 2]) -> bool {
-    let [base, head] = sides.map(|side| side.builds.iter().map(|built| &built.facts.sha256));
-    base.eq(head)
+pub(crate) fn is_same_program(sides: [&Side; 2]) -> Result<bool> {
+    let [base, head] = sides;
+    if base.builds.len() != head.builds.len() {
+        return Ok(false);
+    }
+    for (base, head) in base.builds.iter().zip(&head.builds) {
+        let is_same = base.facts.sha256 == head.facts.sha256
+            && base.libraries().is_empty()
+            && head.libraries().is_empty();
+        // The text first: only where it is the same, the rest is worth a look.
+        if !is_same
+            && (base.facts.text_sha256 != head.facts.text_sha256
+                || base.loaded_sha256()? != head.loaded_sha256()?)
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
-use hone_record::{Comparison, Engine, Metric, PairKind, VariantFacts, VariantState, Verdict, Workload};
+use hone_record::{Comparison, Metric, VariantFacts, VariantState, Verdict, Workload};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
 use super::{Job, Outcomes, rule};
 use crate::arm::Arm;
-use crate::bench::DID_NOT_START;
+use crate::broke;
 use crate::drive::{Contest, GaveUp, compare};
 use crate::rounds::{self, Judged, Rounds, Runner, judge_rounds};
 use crate::show;
@@ -46,6 +46,16 @@ impl Job<'_> {
         variants: &[Variant],
         outcomes: &mut Outcomes,
     ) -> Result<Judged> {
+        for built in outcomes.made.values().chain(outcomes.layouts.values().flatten()) {
+            if let Some(library) = built.changed_library() {
+                bail!(
+                    "{} loads {}, which is not the library that it was built with: another run of this experiment has built there since\n  \
+                     next: begin a new run",
+                    built.variant,
+                    library.path.display()
+                );
+            }
+        }
         let mut found = Judged { edges: Vec::new(), on_baseline: Vec::new() };
         for workload in &self.experiment.judging {
             if workload.engine.operations().is_none() {
@@ -293,14 +303,8 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
     if let Some(tail) = own.iter().find(|comparison| tail_is_worse(comparison)) {
         return drop(format!("its p99.9 is worse than that of {} under {}", tail.a, tail.workload.name));
     }
-    if let Some((broke, trouble)) = own.iter().find_map(|found| Some((found, broke_down_alone(found)?))) {
-        return drop(format!(
-            "it broke down under {} where {} stood: {trouble}",
-            broke.workload.name, broke.a
-        ));
-    }
-    if let Some(never) = own.iter().find_map(|comparison| never_counted(comparison, variant)) {
-        return drop(never);
+    if let Some(broken) = own.iter().find_map(|comparison| broken_words(comparison, variant)) {
+        return drop(broken);
     }
     // Those of the file end the run where they can't be measured.
     let is_seen = |name: &&&str| own.iter().any(|comparison| comparison.workload.name == **name);
@@ -325,46 +329,15 @@ fn cost(comparison: &Comparison) -> Option<[f64; 3]> {
     Some(if estimate.metric.lower_is_better() { [low, ratio, high] } else { turned })
 }
 
-/// How B ended or stopped answering under its load in a pair that A went through. Once is enough: no test of signs is needed to tell
-/// that a program may crash. One that did not start, or whose load failed while it ran on, is left to the verdict.
-fn broke_down_alone(comparison: &Comparison) -> Option<&str> {
-    let ends_by_itself = matches!(comparison.workload.engine, Engine::Exits { .. });
-    let tests = comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
-    let mut alone = tests.filter(|pair| pair.troubles[0].is_empty()).filter_map(|pair| {
-        let is_unfinished = pair.window_b.is_empty()
-            || (ends_by_itself && !pair.values_b.contains_key(&Metric::CpuPerRecord));
-        pair.troubles[1].first().filter(|_| is_unfinished)
-    });
-    alone.find(|trouble| !trouble.contains(DID_NOT_START)).map(String::as_str)
-}
-
-/// The first of several builds of B that failed whenever it stood against A: the verdict is of the others, and says nothing of a
-/// layout that is broken.
-fn never_counted(comparison: &Comparison, variant: &VariantFacts) -> Option<String> {
-    let builds = comparison.design.builds[1];
-    (0..builds).filter(|_| builds > 1).find_map(|build| {
-        let mut tests = comparison
-            .pairs
-            .iter()
-            .filter(|pair| pair.kind == PairKind::Test && pair.block == build)
-            .peekable();
-        tests.peek()?;
-        let mut trouble = None;
-        for pair in tests {
-            pair.dropped.as_ref()?;
-            // Dropped for neighbours, or since its process was younger: it stood.
-            let stood = pair.troubles[1].is_empty() && !pair.window_b.is_empty();
-            if stood {
-                return None;
-            }
-            let of_b = pair.troubles[1].first().filter(|_| pair.troubles[0].is_empty());
-            trouble = trouble.or(of_b);
-        }
-        let name = variant.builds.get(build as usize).map_or(&variant.name, |build| &build.name);
-        Some(format!(
-            "{name} failed whenever it was measured under {}: {}",
-            comparison.workload.name, trouble?
-        ))
+/// How a variant broke down under a load that its parent stood.
+fn broken_words(comparison: &Comparison, variant: &VariantFacts) -> Option<String> {
+    let (a, load) = (&comparison.a, &comparison.workload.name);
+    if let Some(trouble) = broke::down_alone(comparison) {
+        return Some(format!("it broke down under {load} where {a} stood: {trouble}"));
+    }
+    broke::never_counted(comparison).map(|never| {
+        let name = variant.builds.get(never.build as usize).map_or(&variant.name, |build| &build.name);
+        format!("{name} failed whenever it was measured under {load}: {}", never.trouble)
     })
 }
 
@@ -392,12 +365,19 @@ impl Verdicts<'_> {
         let mut first = None;
         for workload in workloads {
             let way = self.way_down(name, workload);
-            for passed in way.iter().map(|edge| edge.a.as_str()).filter(|passed| *passed != BASELINE) {
-                let harm = variants.iter().find(|variant| variant.name == passed);
-                let broken = harm.and_then(|variant| variant.harm.as_ref()?.broken.first());
-                if let Some(broken) = broken {
-                    return Err(format!("it builds on {passed}: {broken}"));
+            let facts = |name: &str| variants.iter().find(|variant| variant.name == name);
+            for edge in &way {
+                let Some(passed) = facts(&edge.b).filter(|passed| passed.name != name) else { continue };
+                let harm = passed.harm.as_ref().and_then(|harm| harm.broken.first().cloned());
+                if let Some(broken) = harm.or_else(|| broken_words(edge, passed)) {
+                    return Err(format!("it builds on {}: {broken}", passed.name));
                 }
+            }
+            let direct =
+                self.on_baseline.iter().find(|found| found.b == name && found.workload.name == *workload);
+            if let Some(broken) = direct.zip(facts(name)).and_then(|(direct, own)| broken_words(direct, own))
+            {
+                return Err(broken);
             }
             let found = self.beside_the_baseline(&way, name, workload)?;
             first = first.or(Some(found));

@@ -15,7 +15,8 @@ pub(super) fn rows(
 ) -> Vec<MatrixRow> {
     let mut rows: Vec<MatrixRow> =
         variants.iter().filter_map(|variant| row(variant, training, settings, comparisons)).collect();
-    let on_front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows)).collect();
+    let less_is_better = settings.primary.lower_is_better();
+    let on_front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows, less_is_better)).collect();
     for (row, on_front) in rows.iter_mut().zip(on_front) {
         row.on_front = on_front;
     }
@@ -56,12 +57,14 @@ fn row(
 }
 
 /// Whether no other row is at least as good everywhere and better somewhere, by the estimates.
-fn is_on_front(row: &MatrixRow, rows: &[MatrixRow]) -> bool {
+fn is_on_front(row: &MatrixRow, rows: &[MatrixRow], less_is_better: bool) -> bool {
     let Some(own) = ratios(row) else { return false };
+    let is_better = |one: f64, other: f64| if less_is_better { one < other } else { one > other };
     let beats = |other: &MatrixRow| {
         let Some(others) = ratios(other).filter(|others| others.len() == own.len()) else { return false };
         let both = || others.iter().zip(&own);
-        both().all(|(other, own)| other <= own) && both().any(|(other, own)| other < own)
+        both().all(|(other, own)| !is_better(*own, *other))
+            && both().any(|(other, own)| is_better(*other, *own))
     };
     !rows.iter().any(beats)
 }
@@ -120,8 +123,11 @@ mod tests {
             row("second", &[Some(0.95), Some(0.94)]),
             row("unknown", &[Some(0.5), None]),
         ];
-        let front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows)).collect();
+        let front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows, true)).collect();
         assert_eq!(front, [true, true, false, false]);
-        assert!(is_on_front(&rows[0], &rows[..1]));
+        assert!(is_on_front(&rows[0], &rows[..1], true));
+        // Of a throughput, more is better.
+        let front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows[..3], false)).collect();
+        assert_eq!(front[..3], [false, true, true]);
     }
 }

@@ -138,7 +138,7 @@ pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
         ["record", id] if is_id(id) => record(&asked, &content, &reader, id),
         ["history", id] if is_id(id) => history(&asked, &content, &reader, id),
         ["ledger", id] if is_id(id) => ledger(&asked, &content, &reader, id),
-        ["ledger", id, "story"] if is_id(id) => whole_story(&content, &reader, id),
+        ["ledger", id, "story"] if is_id(id) => whole_story(&asked, &content, &reader, id),
         _ => Err(NOT_HERE),
     };
     found.unwrap_or_else(|(status, title, why)| {
@@ -228,16 +228,28 @@ fn page_of<T>(
 ) -> (ShelfPage<T>, Pager) {
     let in_all = all.len();
     let matching: Vec<T> = all.into_iter().filter(wants).collect();
-    let pages = matching.len().div_ceil(ON_A_PAGE).max(1);
-    let page = asked.word("page").and_then(|page| page.parse::<usize>().ok()).unwrap_or(1).clamp(1, pages);
-    let beside = |page: usize| Some(asked.address(&[("page", Some(page.to_string()))]));
+    let count = matching.len();
+    let (page, pages, pager) = pages_of(asked, count, ON_A_PAGE, None);
+    let items = matching.into_iter().skip((page - 1) * ON_A_PAGE).take(ON_A_PAGE).collect();
+    (ShelfPage { filter, items, matching: count, in_all, page, pages, kinds }, pager)
+}
+
+/// The page that is asked for, how many there are, and the way to those beside it. `place` is that of an item that has to be on it.
+fn pages_of(
+    asked: &Asked<'_>,
+    count: usize,
+    on_a_page: usize,
+    place: Option<usize>,
+) -> (usize, usize, Pager) {
+    let pages = count.div_ceil(on_a_page).max(1);
+    let named = asked.word("page").and_then(|page| page.parse::<usize>().ok());
+    let page = place.map(|place| place / on_a_page + 1).or(named).unwrap_or(1).clamp(1, pages);
+    let beside = |page: usize| Some(asked.address(&[("page", Some(page.to_string())), ("line", None)]));
     let pager = Pager {
         previous: beside(page - 1).filter(|_| page > 1),
         next: beside(page + 1).filter(|_| page < pages),
     };
-    let count = matching.len();
-    let items = matching.into_iter().skip((page - 1) * ON_A_PAGE).take(ON_A_PAGE).collect();
-    (ShelfPage { filter, items, matching: count, in_all, page, pages, kinds }, pager)
+    (page, pages, pager)
 }
 
 fn run(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
@@ -349,8 +361,13 @@ fn ledger(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Fou
     let in_all = checked.lines.len();
     let unchained = checked.unchained().count();
     let wanted: Vec<_> = checked.lines.into_iter().filter(|line| wants(&filter, &line.entry)).collect();
-    let older = wanted.len().saturating_sub(ENTRIES);
-    let entries = wanted.into_iter().rev().take(ENTRIES).map(|line| {
+    // An entry's address names its line, which moves from page to page as the ledger grows.
+    let of_line = asked.word("line").and_then(|line| {
+        let number: usize = line.parse().ok()?;
+        wanted.iter().rev().position(|line| line.number == number)
+    });
+    let (page, pages, pager) = pages_of(asked, wanted.len(), ENTRIES, of_line);
+    let entries = wanted.into_iter().rev().skip((page - 1) * ENTRIES).take(ENTRIES).map(|line| {
         let run = history::run_of(content, path, &line.entry);
         (line.number, line.entry, run)
     });
@@ -360,7 +377,9 @@ fn ledger(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Fou
         filter: filter.clone(),
         entries: entries.collect(),
         in_all,
-        older,
+        page,
+        pages,
+        pager,
         faults: checked
             .faults
             .iter()
@@ -399,6 +418,8 @@ fn ledger_json(sheet: &LedgerSheet) -> serde_json::Value {
     json!({
         "path": sheet.path,
         "entries_in_all": sheet.in_all,
+        "page": sheet.page,
+        "pages": sheet.pages,
         "entries": sheet.entries.iter().map(entry).collect::<Vec<_>>(),
         "faults": sheet.faults.iter().map(|fault| json!({"line": fault.line, "what": fault.what})).collect::<Vec<_>>(),
         "torn_lines": sheet.torn,
@@ -407,7 +428,7 @@ fn ledger_json(sheet: &LedgerSheet) -> serde_json::Value {
     })
 }
 
-fn whole_story(content: &Content, reader: &Shown, id: &str) -> Found {
+fn whole_story(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
     if shown.bytes > MOST_LEDGER_BYTES {
         return Err(TOO_LARGE);
@@ -416,12 +437,15 @@ fn whole_story(content: &Content, reader: &Shown, id: &str) -> Found {
         _ if reader.was_too_much() => Err(TOO_MUCH),
         Ok(told) => {
             let told = hone_record::Story { source: shown.path.clone(), ..told };
+            if asked.is_json {
+                return Ok(Answer::json(<hone_record::Story as hone_record::Body>::KIND, &told));
+            }
             let record = ShelfRecord { path: shown.path.clone(), ..ShelfRecord::default() };
             Ok(Answer::page(desk::in_desk(&hone_report::story_page(&told), &record)))
         }
         Err(error) => {
             let why = without_paths(&format!("{error:#}"), path);
-            Ok(Answer::problem(500, "The story can’t be told", &why, false))
+            Ok(Answer::problem(500, "The story can’t be told", &why, asked.is_json))
         }
     }
 }

@@ -189,7 +189,12 @@ fn of_ledger(
             continue;
         }
         let entry = line.entry;
-        let id = id_of(&[ledger, &entry.verb, &entry.change, &entry.workload]);
+        // Its loads and targets stand on command lines and have no names of their own: nothing says that two of them are alike.
+        if entry.verb == "compare" {
+            continue;
+        }
+        let id =
+            id_of(&[ledger, entry.host(), &entry.verb, &entry.experiment, &entry.change, &entry.workload]);
         let known = lines.entry(id.clone()).or_insert_with(|| Line {
             line: HistoryLine {
                 id,
@@ -220,7 +225,8 @@ fn of_ledger(
 
 fn circumstances(entry: &LedgerEntry) -> String {
     let under = if entry.workload.is_empty() { String::new() } else { format!(", under {}", entry.workload) };
-    format!("decided by hone {}{under}", entry.verb)
+    let at = if entry.host().is_empty() { String::new() } else { format!(", on {}", entry.host()) };
+    format!("decided by hone {}{under}{at}", entry.verb)
 }
 
 fn file_name(path: &str) -> String {

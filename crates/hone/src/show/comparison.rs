@@ -156,10 +156,11 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     };
     let estimate = &judgement.estimate;
     let counted = format!(
-        "{:.3} × {} ({:.0} % interval {:.3} to {:.3}, {} {} pairs)",
+        "{:.3} × {} ({} % interval {:.3} to {:.3}, {} {} pairs)",
         estimate.ratio,
         comparison.a,
-        estimate.confidence * 100.0,
+        // 97.5 where two loads share the error.
+        (estimate.confidence * 1e4).round() / 1e2,
         estimate.low,
         estimate.high,
         estimate.pairs,

@@ -42,12 +42,15 @@ pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
-    let magnitude = value.abs();
+    // As it will be shown: 99.97 has three digits as 100.
+    let magnitude = format!("{:.2e}", value.abs()).parse().unwrap_or(value.abs());
     let decimals = match magnitude {
         _ if magnitude >= 100.0 || magnitude == 0.0 => 0,
         _ if magnitude >= 10.0 => 1,
         _ if magnitude >= 1.0 => 2,
-        _ => 3,
+        _ if magnitude >= 1e-3 => 3,
+        // A small figure is not none.
+        _ => (1.0 - magnitude.log10().floor()).clamp(3.0, 12.0) as usize,
     };
     let plain = format!("{value:.decimals$}");
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));

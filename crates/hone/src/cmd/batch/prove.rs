@@ -94,6 +94,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let security = arguments.options.security.security()?;
     if let Some(folder) = &arguments.resume {
+        desk.goes_on(&["markdown"])?;
         return resume(folder, arguments, &security, desk);
     }
     if arguments.live {
@@ -134,7 +135,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
-    let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
+    let home = folder.home().to_owned();
     go(&asked, &home, &folder, arguments.markdown, security, desk)
 }
 

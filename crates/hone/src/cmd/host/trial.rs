@@ -142,6 +142,7 @@ const LONGEST_SETTLE_S: f64 = 600.0;
 pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.resume {
+        desk.goes_on(&["markdown", "root", "ledger"])?;
         return resume(folder, arguments, &security, desk);
     }
     // What a run that was killed left in force is not how the host is, and what another run has in force is not either.
@@ -178,7 +179,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
-    let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
+    let home = folder.home().to_owned();
     go(&asked, &home, &folder, arguments.markdown, security, desk)
 }
 

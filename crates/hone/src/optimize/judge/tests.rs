@@ -1,6 +1,6 @@
 //! What follows from comparisons, on trees whose right answer is known.
 
-use hone_record::{Comparison, Harm, VariantFacts, Verdict};
+use hone_record::{Comparison, Harm, PairKind, VariantFacts, Verdict};
 
 use super::*;
 

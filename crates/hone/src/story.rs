@@ -176,7 +176,17 @@ impl Beside {
     fn take_all_in(&mut self, folder: &Path, reader: &dyn Reader) -> Result<bool> {
         let mut is_taken = false;
         for path in records_in(folder, reader) {
-            is_taken |= self.take(&path, reader)?;
+            let text = reader::text(reader, &path)?;
+            let found = match serde_json::from_str::<serde_json::Value>(&text) {
+                Ok(serde_json::Value::Object(found)) => found,
+                // A note that is no record is none that was meant; half of one may well be.
+                Ok(_) => continue,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("{} is not whole", path.display()));
+                }
+            };
+            let kind = found.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned);
+            is_taken |= self.take_text(&RecordText { text, kind }, &path)?;
         }
         Ok(is_taken)
     }

@@ -295,6 +295,12 @@ fn what_is_named_behind_a_run_is_told_once_or_refused() {
     let broken = r#"{"hone_record": 1, "kind": "capacity", "body": {}}"#;
     fs::write(dir.path().join("half/capacity.json"), broken).unwrap();
     report(&["half"]).expect_code(1).expect_error("half/capacity.json");
+    // Cut off where it was written, and a note beside it that is no record.
+    fs::write(dir.path().join("half/capacity.json"), &broken[..30]).unwrap();
+    fs::write(dir.path().join("half/note.json"), "[1]").unwrap();
+    report(&["half"]).expect_code(1).expect_error("half/capacity.json is not whole");
+    fs::remove_file(dir.path().join("half/capacity.json")).unwrap();
+    report(&["half", "--json"]).expect_code(0);
 }
 
 #[test]

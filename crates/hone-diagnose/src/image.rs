@@ -66,7 +66,12 @@ impl Image {
         let mut segments: Vec<(u64, u64, u64)> = loaded
             .iter()
             .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
-            .map(|segment| (segment.p_offset(endian), segment.p_vaddr(endian), segment.p_filesz(endian)))
+            // A segment can claim any size: no more of it is loaded than there is.
+            .map(|segment| {
+                let offset = segment.p_offset(endian);
+                let there = (bytes.len() as u64).saturating_sub(offset);
+                (offset, segment.p_vaddr(endian), segment.p_filesz(endian).min(there))
+            })
             .collect();
         segments.sort_unstable();
         let file = object::File::parse(bytes).map_err(wrong)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::disks::look;
 use crate::journal::{Begun, Entry, JournalError, Log, State, Values};
 use crate::kernel::{Kernel, plain_value};
-use crate::knob::{is_reset, rank, rival};
+use crate::knob::{is_reset, moves, rank, rival};
 
 /// A write that a plan wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -305,7 +305,7 @@ pub(crate) fn closure_of(path: &str, among: &Values) -> Vec<String> {
     let touched = |other: &&String| match (&queue, rival(path)) {
         (Some(queue), _) if resets => other.starts_with(queue) && is_reset(other),
         (_, Some(rival)) => **other == rival || *other == path,
-        _ => *other == path,
+        _ => *other == path || moves(path, other),
     };
     among.keys().filter(touched).cloned().collect()
 }

@@ -456,12 +456,16 @@ fn take_back(root: &Path, path: &Path, state: &State, force: bool) -> Result<Tak
     let id = name_of(path);
     let boot = boot_id(&files)?;
     let known = known(root).states;
-    if let Some(newer) = on_top(&files, &known, &id, &boot) {
+    let here = later_boot::here(&files, state, &boot);
+    // Of what is gone with a boot nothing is put back, so nothing that lies on top of it can be in the way.
+    if here.is_some()
+        && let Some(newer) = on_top(&files, &known, &id, &boot)
+    {
         return Err(CommitError::Below { id, newer });
     }
     let mut journal = Willing::over(Journal::resume(path));
     let other_boot = boot != state.begun.boot_id;
-    let outcomes = match later_boot::here(&files, state, &boot) {
+    let outcomes = match here {
         None => Vec::new(),
         Some(Here { state, .. }) => {
             if other_boot {

@@ -28,9 +28,12 @@ pub fn origins(kernel: &dyn Kernel, in_container: bool) -> Vec<Origin> {
     if in_container {
         return found;
     }
+    // Of two lines for one path the first rules, and here the last does.
+    let mut tmpfiles = Vec::new();
     for (file, text) in ordered(kernel, "tmpfiles.d", ".conf") {
-        found.extend(text.lines().filter_map(|line| tmpfiles_line(&file, line)));
+        tmpfiles.extend(text.lines().filter_map(|line| tmpfiles_line(&file, line)));
     }
+    found.extend(tmpfiles.into_iter().rev());
     let disks = kernel.list("sys/block");
     for (file, text) in ordered(kernel, "udev/rules.d", ".rules") {
         for disk in &disks {

@@ -36,7 +36,8 @@ pub struct BootFiles {
 /// Late among the files of sysctl.d, which are read in the order of their names; the last one rules.
 const SYSCTL: &str = "etc/sysctl.d/99-zz-hone.conf";
 const UDEV: &str = "etc/udev/rules.d/99-zz-hone.rules";
-const TMPFILES: &str = "etc/tmpfiles.d/zz-hone.conf";
+/// Early among those of tmpfiles.d: of two lines for one path the first rules.
+const TMPFILES: &str = "etc/tmpfiles.d/00-hone.conf";
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/";
 /// A line for each knob and disk: files of ours are far shorter, and a longer one is somebody's.
 const LONGEST_BYTES: u64 = 1 << 20;
@@ -254,7 +255,10 @@ fn take_one_away(root: &Path, path: &Path, id: &str, below: Option<&BootFile>) -
     }
     match below {
         Some(below) => write_one(root, path, &below.text).map_err(cannot),
-        None => fs::remove_file(path).map_err(cannot),
+        // On the disk, too, before the journal says that it is gone.
+        None => fs::remove_file(path)
+            .and_then(|()| fs::File::open(path.parent().unwrap_or(root))?.sync_all())
+            .map_err(cannot),
     }
 }
 

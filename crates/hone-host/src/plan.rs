@@ -83,6 +83,7 @@ pub enum Action {
 /// What a profile would do on these disks. `facts` are what was seen of the host and its broker.
 pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath, facts: &Facts) -> Plan {
     let mut rows: Vec<Row> = profile.knobs.iter().flat_map(|wish| rows(kernel, wish, data, facts)).collect();
+    keep_requests(&mut rows);
     limit_requests(kernel, &mut rows);
     Plan {
         fingerprint: fingerprint(&rows),
@@ -242,6 +243,21 @@ fn limit_requests(kernel: &dyn Kernel, rows: &mut [Row]) {
         if let Some((most, _)) = over {
             let who = if is_none { "without a scheduler the device has" } else { "a scheduler takes" };
             row.action = Action::Cannot { why: format!("{who} {most} requests at most") };
+        }
+    }
+}
+
+/// A scheduler that is changed sets the requests anew: what they are now is not what they will be.
+fn keep_requests(rows: &mut [Row]) {
+    let changed: Vec<String> = rows
+        .iter()
+        .filter(|row| row.action == Action::Change)
+        .filter_map(|row| Some(row.path.strip_suffix("/queue/scheduler")?.to_owned()))
+        .collect();
+    for row in rows.iter_mut().filter(|row| row.action == Action::Keep) {
+        let device = row.path.strip_suffix("/queue/nr_requests");
+        if device.is_some_and(|device| changed.iter().any(|other| other == device)) {
+            row.action = Action::Change;
         }
     }
 }

@@ -740,7 +740,7 @@ impl<'a> Engine<'a> {
         if ratio > self.ratio {
             self.ratio = (self.ratio + RATIO_WORSE).max(ratio);
         } else if ratio < self.ratio {
-            self.ratio -= RATIO_BETTER;
+            self.ratio = (self.ratio - RATIO_BETTER).max(ratio);
         }
     }
 

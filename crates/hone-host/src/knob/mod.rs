@@ -212,6 +212,9 @@ impl Place {
         if let Some(rival) = self.rival() {
             return vec![self.path(), rival];
         }
+        if self.path() == HUGE_PAGES_ENABLED {
+            return vec![self.path(), MIN_FREE.to_owned()];
+        }
         let Some(device) = self.device.as_ref().filter(|_| RESETS_THE_QUEUE.contains(&self.knob.name)) else {
             return vec![self.path()];
         };
@@ -221,6 +224,10 @@ impl Place {
 
 /// Requests that a scheduler takes, whatever the device can hold (block/blk-mq-sched.h, `MAX_SCHED_RQ`).
 pub(crate) const MOST_REQUESTS_OF_A_SCHEDULER: u64 = 2048;
+
+/// A write of it makes the kernel keep more memory free, or less (mm/khugepaged.c, `set_recommended_min_free_kbytes`).
+const HUGE_PAGES_ENABLED: &str = "sys/kernel/mm/transparent_hugepage/enabled";
+const MIN_FREE: &str = "proc/sys/vm/min_free_kbytes";
 
 /// Knobs whose writes make the kernel set other attributes of the queue anew (block/elevator.c, mq-deadline's `depth_updated`).
 const RESETS_THE_QUEUE: [&str; 2] = ["queue.scheduler", "queue.nr_requests"];
@@ -256,13 +263,20 @@ pub fn closure(path: &str, kernel: &dyn Kernel) -> Vec<String> {
     }
 }
 
-/// The place in the order of writes: a scheduler before the requests, those before what the scheduler keeps.
+/// Whether a write of the one attribute can move the other, where they are of no queue and no rivals.
+pub(crate) fn moves(path: &str, other: &str) -> bool {
+    path == HUGE_PAGES_ENABLED && other == MIN_FREE
+}
+
+/// The place in the order of writes: a scheduler before the requests, those before what the scheduler keeps; the memory that is kept free
+/// behind huge pages, which move it.
 pub fn rank(path: &str) -> u8 {
     let file = path.rsplit('/').next().unwrap_or_default();
     match file {
         "scheduler" => 0,
         "nr_requests" => 1,
         _ if path.contains("/iosched/") => 2,
+        _ if path == MIN_FREE => 4,
         _ => 3,
     }
 }

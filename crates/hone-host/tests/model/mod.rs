@@ -14,6 +14,7 @@ const MOST_REQUESTS: u64 = 2048;
 /// Of a turning disk; 2000 of others.
 const USUAL_WBT_USEC: u64 = 75_000;
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+const MIN_FREE: &str = "proc/sys/vm/min_free_kbytes";
 const HUGE: &str = "sys/kernel/mm/transparent_hugepage";
 
 /// What a scheduler keeps for itself, with what it starts with.
@@ -66,6 +67,7 @@ impl Model {
     pub(crate) fn new(disks: &[(&str, &str)]) -> Self {
         let sysctls = [
             ("vm/swappiness", 60),
+            ("vm/min_free_kbytes", 50_000),
             ("vm/dirty_ratio", 20),
             ("vm/dirty_bytes", 0),
             ("vm/dirty_background_ratio", 10),
@@ -260,12 +262,16 @@ impl Kernel for Model {
         if let Some((words, chosen)) = settings.choices.get_mut(path) {
             let word = value.strip_suffix('\n').unwrap_or(value);
             let known = words.iter().any(|known| known == word);
-            return if known {
-                word.clone_into(chosen);
-                Ok(())
-            } else {
-                Err(invalid())
-            };
+            if !known {
+                return Err(invalid());
+            }
+            word.clone_into(chosen);
+            // As mm/khugepaged.c does on a machine of three zones: raised, and left there.
+            if path == format!("{HUGE}/enabled") {
+                let kept = settings.numbers.entry(MIN_FREE.to_owned()).or_default();
+                *kept = (*kept).max(67_584);
+            }
+            return Ok(());
         }
         let (disk, file) = queue_file(path).ok_or_else(|| error(libc::ENOENT))?;
         settings.queues.get_mut(disk).ok_or_else(|| error(libc::ENOENT))?.write(file, value)

@@ -83,7 +83,7 @@ fn sample(
     // Batches are read whole, so more comes than is planned.
     let affordable = PLANNED_SHARE * wish.budget_bytes as f64 / all_bytes;
     let begin_ms = asked.begin_ms.or(first_ms).unwrap_or(0);
-    let end_ms = last_ms(topics, asked, until)?.unwrap_or_else(now_ms).max(begin_ms + 1);
+    let end_ms = last_ms(topics, asked, until)?.unwrap_or_else(now_ms).max(begin_ms.saturating_add(1));
     let times = slots(begin_ms, end_ms, affordable);
     let mut by_time = Vec::new();
     for (slot_begin, slot_end) in &times {
@@ -96,7 +96,7 @@ fn sample(
     let is_by_time = found as f64 >= LEAST_OF_EXPECTED * expected;
     let parts = if is_by_time { by_time } else { pieces(&asked.stretches(), affordable) };
     let (sight, sum, seen) = read_parts(topics, asked, wish, until, &parts, all_bytes)?;
-    let length_s = times.first().map_or(0.0, |(begin, end)| (end - begin) as f64 / 1e3);
+    let length_s = times.first().map_or(0.0, |(begin, end)| (*end as f64 - *begin as f64) / 1e3);
     let told = Sample { wanted: seen.wanted, slots_s: is_by_time.then_some(length_s * seen.stretches) };
     Ok(asked.told(sight, &sum, Some(&told)))
 }
@@ -172,7 +172,8 @@ struct Sample {
 
 /// Evenly spread, each in the middle of its part.
 fn slots(begin_ms: i64, end_ms: i64, affordable: f64) -> Vec<(i64, i64)> {
-    let all_ms = (end_ms - begin_ms) as f64;
+    // Times of foreign records: as numbers that hold any difference.
+    let all_ms = end_ms as f64 - begin_ms as f64;
     let count =
         (all_ms * affordable / LEAST_SLOT_MS).floor().clamp(f64::from(LEAST_SLOTS), f64::from(MOST_SLOTS));
     let (part_ms, length_ms) = (all_ms / count, all_ms * affordable / count);

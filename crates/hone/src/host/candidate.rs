@@ -87,7 +87,7 @@ pub(crate) fn sorted(name: &str, profile: &Profile, given: &Given<'_>) -> Sorted
             sorted.candidates.push(Candidate {
                 title: wish.name.clone(),
                 writes,
-                disks: planned.disks.clone(),
+                disks: planned.devices(),
                 reason: format!("{} ({})", wish.reason, wish.source),
                 anew: is_for_new_ones(&wish.name),
             });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use hone_host::commit::{self, Applied, CommitError, Order, TakenBack};
+use hone_host::change::ChangeError;
 use hone_host::journal::FOLDER;
 use hone_tool::Call;
 
@@ -97,7 +98,8 @@ impl Held {
         match commit::make(root, &order, &mut |id| start(root, id, None)) {
             Ok(applied) => Ok(Self { root: root.to_owned(), open: Some(applied.id.clone()), applied }),
             Err(CommitError::TakenBack { source, outcomes })
-                if outcomes.iter().all(|outcome| outcome.is_back()) =>
+                if matches!(source, ChangeError::Refused { .. })
+                    && outcomes.iter().all(|outcome| outcome.is_back()) =>
             {
                 Err(NotSet::Refused(source.to_string()))
             }

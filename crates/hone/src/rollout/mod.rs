@@ -418,7 +418,12 @@ impl Course<'_> {
         visit.obstacles.clone_from(&planned.obstacles);
         if planned.changes.is_empty() {
             progress.line(&format!("{name}: nothing to change"));
-            log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms(), known: Vec::new() })?;
+            // Nothing is made here, so what is there is somebody's: whoever goes on must not take it for ours.
+            let known = match remote.changes() {
+                Ok(changes) => changes.into_iter().map(|change| change.id).collect(),
+                Err(error) => return untouched(Harm::other(format!("{error:#}"))),
+            };
+            log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms(), known })?;
             return nothing_to_change(name, log);
         }
         let before = match self.before(host, visit) {

@@ -52,7 +52,7 @@ const READ_WITHIN_NS: u64 = 1_000_000;
 
 /// Requests that are due and can't go out, at most; a quarter of a gigabyte of intended times. Whatever stands still for so
 /// long, the window shows no more of it, and the generator's memory is the machine's.
-const MOST_QUEUED: usize = 1 << 25;
+pub(crate) const MOST_QUEUED: usize = 1 << 25;
 
 /// What the answers to the last requests get when the user has ended the window.
 const LAST_ANSWERS_NS: u64 = 1_000_000_000;
@@ -196,11 +196,7 @@ impl Engine {
             }
             recorder.tick(now_ns);
             if give_up && self.queued >= self.most_queued {
-                let reason = format!(
-                    "{} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The target stands still, or is far behind; ask for fewer requests per second",
-                    self.queued,
-                    now_ns as f64 / 1e9
-                );
+                let reason = too_many_wait(self.queued, now_ns);
                 return Ok(self.end_early(reason, now_ns, recorder, "broken off"));
             }
             if now_ns >= next_look_ns {
@@ -623,6 +619,15 @@ impl Engine {
     }
 }
 
+/// Why a window ends before its time: what waits is kept in memory.
+pub(crate) fn too_many_wait(queued: usize, now_ns: u64) -> String {
+    format!(
+        "{queued} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The target stands still, or is far \
+         behind; ask for fewer requests per second",
+        now_ns as f64 / 1e9
+    )
+}
+
 /// A request comes to nothing. With acks=0 the ones that have not ended have not gone out either.
 fn abandon(acks: i16, sent: &Sent, now_ns: u64, why: &str, recorder: &mut Recorder) {
     if acks == 0 {
@@ -696,6 +701,7 @@ mod tests {
         let end = engine.run(Instant::now(), arrivals, true, &mut recorder, &mut look).unwrap();
         let End::Broken(reason) = end else { panic!("{end:?}") };
         assert!(reason.starts_with("50000 requests were due and could not be sent 0."), "{reason}");
+        assert!(!reason.contains("  "), "{reason}");
         // Both connections' slots, and the queue; all of them ended, and the window is as long as it was.
         assert_eq!((recorder.due, recorder.ended), (50_008, 50_008));
         assert_eq!(recorder.errors, BTreeMap::from([("broken off".to_owned(), 50_008)]));

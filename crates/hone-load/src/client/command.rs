@@ -21,7 +21,7 @@ use crate::admin::TopicLayout;
 use crate::clock::Clock;
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::CpuTime;
-use crate::engine::{End, Look};
+use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
 use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
@@ -293,6 +293,12 @@ impl Sender for Command {
             recorder.tick(now_ns);
             if !look(now_ns, recorder) {
                 return Err(LoadError::Interrupted);
+            }
+            if give_up && stretch.ledger.unended as usize >= MOST_QUEUED {
+                let reason = too_many_wait(stretch.ledger.unended as usize, now_ns);
+                stretch.give_up_all(now_ns, recorder, "broken off");
+                recorder.cut(now_ns);
+                return Ok(End::Broken(reason));
             }
             recorder.keep_until(stretch.last_due_ns);
             match self.listen(Duration::from_nanos(LOOK_EVERY_NS), &clock, &mut stretch, recorder) {

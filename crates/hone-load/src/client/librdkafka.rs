@@ -24,7 +24,7 @@ use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::{CpuTime, threads_named};
-use crate::engine::{End, Look};
+use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
 use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
@@ -344,6 +344,12 @@ impl Sender for Librdkafka {
             }
             self.take_reports(start, recorder, &mut pulse);
             recorder.tick(now_ns);
+            if give_up && self.queue.len() >= MOST_QUEUED {
+                let reason = too_many_wait(self.queue.len(), now_ns);
+                self.give_up_all(now_ns, recorder, "broken off");
+                recorder.cut(now_ns);
+                return Ok(End::Broken(reason));
+            }
             if now_ns >= next_look_ns {
                 next_look_ns = now_ns + LOOK_EVERY_NS;
                 if !look(now_ns, recorder) {

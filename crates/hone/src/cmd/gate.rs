@@ -22,7 +22,7 @@ use crate::{Ending, Usage, show};
 ///
 /// Both are checked out and built alike, one after the other in the same place, and loaded in pairs on this machine, with an A/A control in
 /// the same session. FILE is an experiment as for `hone optimize`; it needs no [optimize] part, and may have a [gate] part. The user's
-/// repository is only read. Where both commits build the same program, byte for byte, nothing is measured.
+/// repository is only read. Where both commits build the same program, nothing is measured.
 ///
 /// Exit code 0: nothing was shown to be worse. 3: something that decides is worse, by its limit or more. 1: it could not tell (a commit
 /// can't be built, the base does not stand its load, too few pairs count, or, with --require-power, the pairs would not have shown what they

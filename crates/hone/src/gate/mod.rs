@@ -218,7 +218,7 @@ impl Session<'_> {
         }
         if is_same && self.asked.even_if_same {
             notes.push(
-                "Both commits build the same program, byte for byte: whatever the pairs show is noise."
+                "Both commits build the same program, byte for byte as it is loaded: whatever the pairs show is noise."
                     .to_owned(),
             );
         } else if self.experiment.builds < 2 && !is_same {

@@ -27,7 +27,7 @@ pub(crate) fn sentence(found: &CommitGate) -> String {
     let of = |finding: &GateFinding| self::finding(found, finding);
     match found.outcome {
         GateOutcome::SameProgram => format!(
-            "Passed: {} and {} build the same program, byte for byte, so there is nothing to measure.",
+            "Passed: {} and {} build the same program, byte for byte as it is loaded, so there is nothing to measure.",
             found.base.short(),
             found.head.short()
         ),

@@ -268,12 +268,16 @@ pub struct BatchState {
     pub lag_records: Option<u64>,
     /// Acknowledged records that never came to a consumer.
     pub missing_records: u64,
+    /// Whether its load counts operations, of which a record and a request are one: it says nothing of single latencies.
+    pub counts_operations: bool,
 }
 
 impl BatchState {
     /// Adds up windows of one state.
     pub fn of(windows: &[Window]) -> Self {
         let mut state = Self { windows: windows.len() as u32, ..Self::default() };
+        let counts_operations = |window: &Window| window.workload.engine.operations().is_some();
+        state.counts_operations = !windows.is_empty() && windows.iter().all(counts_operations);
         let facts = || windows.iter().map(|window| &window.facts);
         state.seconds = windows.iter().map(|window| window.duration_s).sum();
         windows.iter().for_each(|window| state.latency.merge(&window.latencies.intended_to_ack));

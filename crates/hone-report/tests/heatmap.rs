@@ -187,3 +187,21 @@ fn nothing_that_ran_is_a_page_all_the_same() {
     assert!(svg(&map).starts_with("<svg") && !png(&map).unwrap().is_empty());
     assert!(html(&Heatmap::default()).contains("</html>"));
 }
+
+/// A heatmap beside a run brings a style of its own, without which a browser draws it black.
+#[test]
+fn pages_of_the_desk_allow_every_style_that_they_have() {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let story = hone_record::Story { heatmaps: vec![map(vec![side(0x1000, 2, &["a"])])], ..hone_record::Story::default() };
+    let page = hone_report::desk::in_desk(&hone_report::story_page(&story), &hone_record::ShelfRecord::default());
+    let policy = hone_report::desk::policy();
+    let page = Html::parse_document(&page);
+    let styles: Vec<String> =
+        page.select(&Selector::parse("style").unwrap()).map(|style| style.text().collect()).collect();
+    assert!(styles.len() > 1, "the page's and the picture's");
+    for style in styles {
+        let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(&style));
+        assert!(policy.contains(&format!("'sha256-{hash}'")), "{}", style.get(..80).unwrap_or(&style));
+    }
+}

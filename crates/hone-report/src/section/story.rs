@@ -188,7 +188,7 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Eleme
     };
     // Each window of a load that climbs had another one, and tells its capacity alone.
     if first.entry.metric != Some(Metric::Capacity) {
-        figures(&mut row);
+        figures(&mut row, states.iter().any(|state| state.counts_operations));
     }
     row("windows", &|state| Some(quantity::count(state.windows.into())), "");
     let metric = first.entry.metric.map_or("metric", hone_record::Metric::label);
@@ -205,18 +205,24 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Eleme
 type Row<'a> = dyn FnMut(&str, &dyn Fn(&BatchState) -> Option<String>, &str) + 'a;
 
 /// What the states under one load have been seen to do.
-fn figures(row: &mut Row<'_>) {
-    for (name, quantile) in STORY_QUANTILES {
+fn figures(row: &mut Row<'_>, of_operations: bool) {
+    for (name, quantile) in STORY_QUANTILES.into_iter().filter(|_| !of_operations) {
         row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
     }
     row("CPU, cores", &|state| state.cores().map(quantity::significant), "not known");
-    row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), "not known");
-    let sent = |state: &BatchState| Some(quantity::network(state.sent_bytes_per_s()?));
-    row("network sent a second", &sent, "not known");
+    let [cpu, rate] = match of_operations {
+        true => ["CPU an operation", "operations a second"],
+        false => ["CPU a record", "records a second"],
+    };
+    row(cpu, &|state| state.cpu_us_per_record().map(quantity::time_us), "not known");
+    if !of_operations {
+        let sent = |state: &BatchState| Some(quantity::network(state.sent_bytes_per_s()?));
+        row("network sent a second", &sent, "not known");
+    }
     let reached = |state: &BatchState| {
         (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))
     };
-    row("records a second", &reached, "not known");
+    row(rate, &reached, "not known");
 }
 
 fn ratio_words(entry: &LedgerEntry) -> String {

@@ -234,16 +234,21 @@ fn steps(fates: &Fates<'_>, group: &[&Chapter]) -> String {
             states.iter().map(|state| cell(state).unwrap_or_else(|| without.to_owned())).collect();
         let _ = writeln!(out, "| {name} | {} |", cells.join(" | "));
     };
-    for (name, quantile) in STORY_QUANTILES {
+    // Of operations no single latency is known, and nothing of a network.
+    let of_operations = states.iter().any(|state| state.counts_operations);
+    for (name, quantile) in STORY_QUANTILES.into_iter().filter(|_| !of_operations) {
         row(name, &|state| state.latency_us(quantile).map(span_us), "too few samples");
     }
     row("CPU, cores", &|state| state.cores().map(number), "not known");
-    row("CPU a record", &|state| state.cpu_us_per_record().map(span_us), "not known");
-    row(
-        "network sent/s",
-        &|state| state.sent_bytes_per_s().map(|rate| bytes(rate.round() as u64)),
-        "not known",
-    );
+    let cpu = if of_operations { "CPU an operation" } else { "CPU a record" };
+    row(cpu, &|state| state.cpu_us_per_record().map(span_us), "not known");
+    if !of_operations {
+        row(
+            "network sent/s",
+            &|state| state.sent_bytes_per_s().map(|rate| bytes(rate.round() as u64)),
+            "not known",
+        );
+    }
     row("windows", &|state| Some(count(state.windows.into())), "-");
     out
 }

@@ -112,9 +112,10 @@ pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVe
     let lines = missed(L1I)?.per_1000;
     let pages = missed(ITLB).map(|missed| missed.per_1000);
     let (likelihood, source) = match lines {
-        many if many >= MISSES_STRONG => {
-            (Likelihood::Strong, "Arm's guide for BOLT (more than 30 misses of the L1i in 1,000 instructions)")
-        }
+        many if many >= MISSES_STRONG => (
+            Likelihood::Strong,
+            "Arm's guide for BOLT (more than 30 misses of the L1i in 1,000 instructions)",
+        ),
         some if some >= MISSES_LIKELY => {
             (Likelihood::Likely, "BOLT's documentation (more than 10 misses of the L1i)")
         }

@@ -193,8 +193,12 @@ fn nothing_that_ran_is_a_page_all_the_same() {
 fn pages_of_the_desk_allow_every_style_that_they_have() {
     use base64::Engine as _;
     use sha2::Digest as _;
-    let story = hone_record::Story { heatmaps: vec![map(vec![side(0x1000, 2, &["a"])])], ..hone_record::Story::default() };
-    let page = hone_report::desk::in_desk(&hone_report::story_page(&story), &hone_record::ShelfRecord::default());
+    let story = hone_record::Story {
+        heatmaps: vec![map(vec![side(0x1000, 2, &["a"])])],
+        ..hone_record::Story::default()
+    };
+    let page =
+        hone_report::desk::in_desk(&hone_report::story_page(&story), &hone_record::ShelfRecord::default());
     let policy = hone_report::desk::policy();
     let page = Html::parse_document(&page);
     let styles: Vec<String> =

@@ -126,7 +126,11 @@ fn entries(sheet: &LedgerSheet) -> Element {
     for (line, entry, run) in &sheet.entries {
         let title = el("span")
             .attr("id", format!("line-{line}"))
-            .child(el("a").attr("href", format!("/ledger/{}?line={line}#line-{line}", encoded(&sheet.id))).text(&format!("{line}")))
+            .child(
+                el("a")
+                    .attr("href", format!("/ledger/{}?line={line}#line-{line}", encoded(&sheet.id)))
+                    .text(&format!("{line}")),
+            )
             .text(&format!(" {}", entry.change));
         table.row(title, cells(entry, run.as_deref()));
     }

@@ -65,6 +65,7 @@ pub(crate) fn sorted(name: &str, profile: &Profile, given: &Given<'_>) -> Sorted
     for wish in &profile.knobs {
         let alone = Profile { about: profile.about.clone(), knobs: vec![wish.clone()] };
         let planned = plan(&files, name, &alone, given.data, given.facts);
+        let devices = planned.devices();
         sorted.obstacles = planned.obstacles;
         if planned.rows.is_empty() {
             let why = match wish.only {
@@ -87,7 +88,7 @@ pub(crate) fn sorted(name: &str, profile: &Profile, given: &Given<'_>) -> Sorted
             sorted.candidates.push(Candidate {
                 title: wish.name.clone(),
                 writes,
-                disks: planned.devices(),
+                disks: devices.clone(),
                 reason: format!("{} ({})", wish.reason, wish.source),
                 anew: is_for_new_ones(&wish.name),
             });

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use hone_host::commit::{self, Applied, CommitError, Order, TakenBack};
 use hone_host::change::ChangeError;
+use hone_host::commit::{self, Applied, CommitError, Order, TakenBack};
 use hone_host::journal::FOLDER;
 use hone_tool::Call;
 

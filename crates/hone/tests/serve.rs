@@ -102,6 +102,19 @@ impl Desk {
         }
     }
 
+    /// As soon as it is seen.
+    fn first_ledger(&self) -> String {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let found = self.json("/?json");
+            if let Some(id) = found["body"]["ledgers"][0]["id"].as_str() {
+                return id.to_owned();
+            }
+            assert!(Instant::now() < until, "no ledger in {found}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     /// Of a record, as soon as it is seen.
     #[track_caller]
     fn id(&self, path: &str) -> String {
@@ -624,14 +637,14 @@ fn a_ledger_shows_the_state_of_its_chain() {
 #[test]
 fn an_entry_keeps_its_address_when_the_ledger_grows() {
     let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("runs")).unwrap();
     let ledger = Ledger::at(dir.path().join("runs/ledger.jsonl"));
     for number in 0..205 {
         let entry = sample::chapter_entry(0, |_| "0".repeat(64));
         ledger.append(&LedgerEntry { change: format!("client: linger={number}ms"), ..entry }).unwrap();
     }
     let desk = Desk::over(dir.path(), &["runs"]);
-    desk.records("");
-    let id = desk.json("/?json")["body"]["ledgers"][0]["id"].as_str().unwrap().to_owned();
+    let id = desk.first_ledger();
     let holds = |query: &str, line: usize| {
         desk.page(&format!("/ledger/{id}{query}")).contains(&format!("id=\"line-{line}\""))
     };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hone_kafka::{BatchHeader, Codec};
 use kafka_protocol::messages::add_partitions_to_txn_request::{
@@ -243,6 +243,36 @@ fn the_second_protocol() {
     let empty = client.call(5, &end_request("x", Producer { epoch: 2, ..first }, true));
     assert_eq!((empty.error_code, empty.producer_id.0, empty.producer_epoch), (48, -1, -1));
     assert_eq!(stored(&mut client, "t"), [(0, None), (1, Some(true)), (1, None), (2, Some(false))]);
+}
+
+/// A partition that is closed for a failed fsync takes no marker: the others get theirs all the same, and each once, however often the end is
+/// tried again.
+#[test]
+fn an_end_that_fails_in_one_place_is_written_once_in_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker_with(folder.path(), |settings| {
+        settings.faults.add("fsync-error,topic=b,after=1".parse().unwrap());
+    });
+    let mut client = Client::connect(broker.kafka_addr());
+    for name in ["a", "b", "c"] {
+        assert_eq!(create(&mut client, name, &[]).0, 0);
+    }
+    let owner = init(&mut client, "x", 60_000);
+    for name in ["a", "b", "c"] {
+        assert_eq!(add(&mut client, "x", owner, name, &[0]), [0]);
+        assert_eq!(write_version(&mut client, 9, "x", owner, (name, 0), 0), 0);
+    }
+    assert_eq!(write_version(&mut client, 9, "x", owner, ("b", 0), 2), 56, "its fsync fails");
+    let mut onlooker = Client::connect(broker.kafka_addr());
+    client.send(3, &end_request("x", owner, true));
+    let begun = Instant::now();
+    let mut ends = |isolation| ["a", "c"].map(|name| latest(&mut onlooker, name, 0, isolation));
+    while ends(COMMITTED) != [3, 3] {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", ends(COMMITTED));
+    }
+    // The end is tried again each second.
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert_eq!((ends(ANY), ends(COMMITTED)), ([3, 3], [3, 3]));
 }
 
 #[test]

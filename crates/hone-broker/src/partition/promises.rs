@@ -529,6 +529,20 @@ fn what_a_clean_stop_has_vouched_for_is_not_lost_silently() {
     }
 }
 
+/// Readers of what is committed would ask for an offset in front of the log, again and again.
+#[test]
+fn what_is_deleted_in_front_of_an_open_transaction_is_not_waited_for() {
+    let place = Place::new(config());
+    let partition = place.open();
+    let open = of_producer(batch(&[("t", Some("x"))], 5), 7, 0, 0, true);
+    append(&partition, &open, Ack::Strict, 0).unwrap();
+    append(&partition, &batch(&[("after", None)], 5), Ack::Strict, 0).unwrap();
+    partition.flush().unwrap();
+    assert_eq!(partition.bounds().last_stable, 0);
+    partition.delete_records(2).unwrap();
+    assert_eq!((partition.bounds().log_start, partition.bounds().last_stable), (2, 2));
+}
+
 #[test]
 fn transactions_survive_kills_and_stops() {
     let place = Place::new(config());

@@ -111,7 +111,12 @@ fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, ful
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => (),
             Err(error) => {
-                node.settings.notices.say(&format!("can't accept a client: {error}"));
+                // Asked for again at once, and told once.
+                if !std::mem::replace(full, true) {
+                    node.settings.notices.say(&format!(
+                        "can't accept a client: {error}; where descriptors are short, raise `ulimit -n` or lower --max-connections"
+                    ));
+                }
                 return false;
             }
         }

@@ -658,7 +658,11 @@ pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Con
         // Before the journal says that they are ours: a way back would find somebody else's there.
         persist::may_write(root, &ours, &boot.files)?;
         Journal::resume(&path)?.append(&Entry::Persisting { files: confirmed.files.clone() })?;
-        persist::write(root, &ours, &boot.files)?;
+        if let Err(error) = persist::write(root, &ours, &boot.files) {
+            // Nothing is confirmed, so what was written of it may set nothing at the next boot.
+            persist::take_away(root, &confirmed.id, &confirmed.files, &below(&known, &confirmed.id));
+            return Err(error.into());
+        }
     }
     Journal::resume(&path)?.append(&Entry::Confirmed)?;
     Ok(confirmed)

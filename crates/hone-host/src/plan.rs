@@ -44,6 +44,12 @@ pub struct Row {
     pub wanted: String,
     /// What would be done.
     pub action: Action,
+    /// Whether a larger number is as good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// Of which disks it is wanted.
+    #[serde(default, skip_serializing_if = "Only::is_all")]
+    pub only: Only,
     /// Why the profile wants it.
     pub reason: String,
     /// Who says so.
@@ -180,6 +186,8 @@ fn row(kernel: &dyn Kernel, wish: &Wish, place: &Place, facts: &Facts) -> Row {
         now: text.ok().map(|text| plain_value(&text)),
         wanted: wish.value.clone(),
         action,
+        at_least: wish.at_least,
+        only: wish.only,
         reason: wish.reason.clone(),
         source: wish.source.clone(),
         risk: place.knob.risk,

@@ -1,7 +1,7 @@
 //! Profiles: which knobs shall have which values, with the reason and the source of each. Hone's own are embedded; users
 //! write theirs in the same form.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::knob::{Form, by_name};
 
@@ -45,7 +45,7 @@ pub struct Wish {
 }
 
 /// Of which disks a wish is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Only {
     /// Of all.
@@ -53,6 +53,13 @@ pub enum Only {
     All,
     /// Of those with several hardware queues, which order requests by themselves.
     SeveralQueues,
+}
+
+impl Only {
+    /// Whether it is of every disk.
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
 }
 
 /// Why a text is no profile.
@@ -159,6 +166,13 @@ pub fn of_plan(record: &serde_json::Value) -> Result<String, String> {
             let value = value.ok_or_else(|| format!("the row of {title} has no {key}"))?;
             wish.insert(key.to_owned(), value.to_owned().into());
         }
+        // Without them another host's larger value would be lowered, and disks be set that were not meant.
+        if row.get("at_least").and_then(serde_json::Value::as_bool) == Some(true) {
+            wish.insert("at_least".to_owned(), true.into());
+        }
+        if let Some(only) = field("only") {
+            wish.insert("only".to_owned(), only.to_owned().into());
+        }
         knobs.push(wish.into());
     }
     if knobs.is_empty() {
@@ -199,6 +213,24 @@ mod tests {
         let names: Vec<&str> = found.knobs.iter().map(|wish| wish.name.as_str()).collect();
         assert_eq!(names, ["vm.swappiness", "queue.nomerges"]);
         assert_eq!(found.knobs[0].reason, "r \"q\"");
+        // What a plan of this very host says of a wish goes to the others with it.
+        let wishes = |kernel: &dyn crate::kernel::Kernel, profile: &Profile| {
+            let planned = crate::plan::plan(
+                kernel,
+                "p",
+                profile,
+                &crate::disks::DataPath::default(),
+                &crate::relevance::Facts::default(),
+            );
+            let record = serde_json::json!({"kind": "host-plan", "body": planned});
+            parse("p", &of_plan(&record).unwrap()).unwrap()
+        };
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/sys/net/core")).unwrap();
+        std::fs::write(root.path().join("proc/sys/net/core/somaxconn"), "128\n").unwrap();
+        let text = "about = \"a\"\n[[knobs]]\nname = \"net.core.somaxconn\"\nvalue = \"4096\"\nreason = \"r\"\nsource = \"s\"\nat_least = true\n";
+        let profile = parse("p", text).unwrap();
+        assert_eq!(wishes(&crate::kernel::Files::new(root.path()), &profile).knobs, profile.knobs);
         assert!(of_plan(&serde_json::json!({"kind": "host-status"})).unwrap_err().contains("no plan"));
         let nothing =
             serde_json::json!({"kind": "host-plan", "body": {"rows": [row("vm.dirty_ratio", "keep")]}});

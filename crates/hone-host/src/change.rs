@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::disks::look;
+use crate::disks::is_there;
 use crate::journal::{Begun, Entry, JournalError, Log, State, Values};
 use crate::kernel::{Kernel, plain_value};
 use crate::knob::{is_reset, moves, rank, rival};
@@ -40,6 +40,18 @@ pub enum ChangeError {
         /// The kernel's answer.
         why: String,
     },
+    /// It says something else than when the change began.
+    #[error(
+        "{path} was `{before}` when the change began, and is `{found}` now: somebody else sets it, too; find out who does, and plan anew"
+    )]
+    Changed {
+        /// The attribute.
+        path: String,
+        /// What it said.
+        before: String,
+        /// What it says.
+        found: String,
+    },
     /// The time to confirm ran out before everything was written.
     #[error("the time to confirm ran out while the change was made; use a longer --confirm-within")]
     Late,
@@ -56,16 +68,20 @@ pub fn touched(steps: &[Step]) -> Vec<String> {
     all.into_iter().cloned().collect()
 }
 
-/// Writes the steps, in their dependency order. `late` says whether the guard may be at work by now.
+/// Writes the steps, in their dependency order. `before` is what the journal says of all that they touch; `late` says whether the
+/// guard may be at work by now.
 ///
 /// # Errors
-/// At the first step that the kernel does not take as asked; the caller takes back what was done.
+/// At the first step that the kernel does not take as asked, or whose attribute somebody else has set since; the caller takes back
+/// what was done.
 pub fn apply(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
+    before: &Values,
     steps: &[Step],
     late: &dyn Fn() -> bool,
 ) -> Result<(), ChangeError> {
+    let mut known = before.clone();
     let mut ordered: Vec<&Step> = steps.iter().collect();
     ordered.sort_by_key(|step| rank(&step.path));
     for step in ordered {
@@ -75,7 +91,10 @@ pub fn apply(
         if says(kernel, &step.path, &step.value) {
             continue;
         }
-        if let Some(why) = write(kernel, log, &step.path, &step.value, &step.closure)? {
+        is_as_known(kernel, &step.path, &known)?;
+        let (now, refused) = write(kernel, log, &step.path, &step.value, &step.closure)?;
+        known.extend(now);
+        if let Some(why) = refused {
             return Err(ChangeError::Refused { path: step.path.clone(), value: step.value.clone(), why });
         }
     }
@@ -91,14 +110,27 @@ pub(crate) fn says(kernel: &dyn Kernel, path: &str, value: &str) -> bool {
     kernel.read(path).is_ok_and(|text| plain_value(&text) == plain_value(value))
 }
 
-/// One write with its two lines in the journal. Answers why it was not taken.
+/// What somebody else has set since the change began would be written over, and the way back would bring the older value.
+fn is_as_known(kernel: &dyn Kernel, path: &str, known: &Values) -> Result<(), ChangeError> {
+    let of_both = std::iter::once(path.to_owned()).chain(rival(path));
+    for path in of_both {
+        let (Some(Some(before)), Ok(found)) = (known.get(&path), kernel.read(&path)) else { continue };
+        let (before, found) = (plain_value(before), plain_value(&found));
+        if before != found {
+            return Err(ChangeError::Changed { path, before, found });
+        }
+    }
+    Ok(())
+}
+
+/// One write with its two lines in the journal. Answers what its closure says now, and why it was not taken.
 fn write(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
     path: &str,
     value: &str,
     closure: &[String],
-) -> Result<Option<String>, JournalError> {
+) -> Result<(Values, Option<String>), JournalError> {
     log.append(&Entry::Intent { path: path.to_owned(), value: value.to_owned(), closure: closure.to_vec() })?;
     let mut refused = kernel.write(path, value).err().map(|error| error.to_string());
     let mut now = snapshot(kernel, closure);
@@ -110,8 +142,8 @@ fn write(
         let found = kernel.read(path).map_or_else(|error| error.to_string(), |text| plain_value(&text));
         refused = Some(format!("it reads `{found}` afterwards"));
     }
-    log.append(&Entry::Done { path: path.to_owned(), now, refused: refused.clone() })?;
-    Ok(refused)
+    log.append(&Entry::Done { path: path.to_owned(), now: now.clone(), refused: refused.clone() })?;
+    Ok((now, refused))
 }
 
 fn own_attributes(kernel: &dyn Kernel, scheduler: &str) -> Values {
@@ -278,8 +310,8 @@ fn pass(
         wrote = true;
         let closure = closure_of(path, &state.begun.before);
         match write(kernel, log, path, &value, &closure)? {
-            Some(why) => refused.insert((*path).clone(), why),
-            None => refused.remove(*path),
+            (_, Some(why)) => refused.insert((*path).clone(), why),
+            (_, None) => refused.remove(*path),
         };
     }
     Ok(wrote)
@@ -312,7 +344,7 @@ pub(crate) fn closure_of(path: &str, among: &Values) -> Vec<String> {
 
 /// Devices of the journal whose name belongs to another one now.
 fn lost_devices(kernel: &dyn Kernel, begun: &Begun) -> Vec<String> {
-    let lost = begun.disks.iter().filter(|disk| look(kernel, &disk.name).identity != disk.identity);
+    let lost = begun.disks.iter().filter(|disk| !is_there(kernel, disk));
     lost.map(|disk| format!("sys/block/{}/", disk.name)).collect()
 }
 

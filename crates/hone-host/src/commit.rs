@@ -92,6 +92,8 @@ pub enum CommitError {
         source: ChangeError,
         /// What came of each attribute.
         outcomes: Vec<Outcome>,
+        /// Why the journal does not say so, if it does not: the next recovery looks at this change again.
+        unkept: Option<String>,
     },
     /// The change was of another boot.
     #[error(
@@ -299,7 +301,7 @@ pub fn make(
         disks: order.disks.clone(),
         before: snapshot(&files, &touched(&order.steps)),
     };
-    let mut journal = Journal::begin(root, begun)?;
+    let mut journal = Journal::begin(root, begun.clone())?;
     let deadline = match order.confirm_within {
         None => None,
         Some(_) => match armed(&mut journal, &id, start_guard) {
@@ -312,13 +314,11 @@ pub fn make(
     };
     let late = || deadline.is_some_and(|(_, deadline_s)| since_boot_s() >= deadline_s);
     let began = Instant::now();
-    match apply(&files, &mut journal, &order.steps, &late) {
-        Ok(()) => {}
-        Err(source) => {
-            let state = journal::read(journal.path())?;
-            let outcomes = revert(&files, &mut Willing::over(Ok(&mut journal)), &state, false)?;
-            return Err(CommitError::TakenBack { source, outcomes });
-        }
+    if let Err(source) = apply(&files, &mut journal, &begun.before, &order.steps, &late) {
+        let state = journal::read(journal.path()).unwrap_or_else(|_| unread(&files, begun));
+        let mut willing = Willing::over(Ok(&mut journal));
+        let outcomes = revert(&files, &mut willing, &state, false)?;
+        return Err(CommitError::TakenBack { source, outcomes, unkept: willing.unkept });
     }
     Ok(Applied {
         id,
@@ -327,6 +327,11 @@ pub fn make(
         confirm_within_s: order.confirm_within.map(|within| within.as_secs()),
         writing_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
     })
+}
+
+/// A change whose journal can't be read any more: all that says something else than before is taken for its own.
+fn unread(files: &Files, begun: Begun) -> State {
+    State { left: snapshot(files, begun.before.keys()), begun, ..State::default() }
 }
 
 /// Starts the guard and waits until the journal says that it lives.

@@ -113,6 +113,16 @@ pub fn of_name(kernel: &dyn Kernel, name: &str) -> Option<DataPath> {
     Some(path)
 }
 
+/// Whether this device has its name still. What stays with a device tells it; of one without that, the kernel's count, which holds for
+/// a boot.
+pub fn is_there(kernel: &dyn Kernel, disk: &Disk) -> bool {
+    let found = look(kernel, &disk.name).identity;
+    match &disk.identity.stable {
+        Some(_) => found.stable == disk.identity.stable,
+        None => found == disk.identity,
+    }
+}
+
 /// What is known of a device.
 pub fn look(kernel: &dyn Kernel, name: &str) -> Disk {
     let attribute = |file: &str| {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::change::{snapshot, touched};
-use crate::disks::{Disk, look};
+use crate::disks::{Disk, is_there};
 use crate::journal::Values;
 use crate::kernel::{Kernel, plain_value};
 use crate::knob::of_path;
@@ -87,7 +87,7 @@ pub fn check(kernel: &dyn Kernel, saved: SavedPlan) -> Result<Plan, SavedPlanErr
         return Err(SavedPlanError::Unknown { path: step.path });
     }
     let mut differences: Vec<String> =
-        saved.plan.devices().iter().filter(|disk| !is_same(kernel, disk)).map(another).collect();
+        saved.plan.devices().iter().filter(|disk| !is_there(kernel, disk)).map(another).collect();
     let says = |value: Option<&String>| value.map_or("(not there)", String::as_str).to_owned();
     let now = values(kernel, &saved.plan);
     for (path, then) in &saved.snapshot {
@@ -97,15 +97,6 @@ pub fn check(kernel: &dyn Kernel, saved: SavedPlan) -> Result<Plan, SavedPlanErr
         }
     }
     if differences.is_empty() { Ok(saved.plan) } else { Err(SavedPlanError::Changed { differences }) }
-}
-
-/// What stays with a device tells it; of one without that, the kernel's count, which holds for a boot.
-fn is_same(kernel: &dyn Kernel, disk: &Disk) -> bool {
-    let found = look(kernel, &disk.name).identity;
-    match &disk.identity.stable {
-        Some(_) => found.stable == disk.identity.stable,
-        None => found == disk.identity,
-    }
 }
 
 fn another(disk: &Disk) -> String {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use hone_host::change::{Fate, Outcome, Step, apply, revert, snapshot, touched};
+use hone_host::change::{ChangeError, Fate, Outcome, Step, apply, revert, snapshot, touched};
 use hone_host::disks::look;
 use hone_host::journal::{self, Begun, Entry, FORMAT, JournalError, Log, State, Willing};
 use hone_host::kernel::{Kernel, plain_value};
@@ -219,7 +219,7 @@ fn attempt(case: &Case, fuse: &Fuse) {
     paper.append(&Entry::Begun(Box::new(case.begun.clone()))).unwrap();
     let kernel = Deadly { model: &case.model, fuse: fuse.clone() };
     // What the kernel refuses ends the change as a kill does; the way back is the same.
-    let _ = apply(&kernel, &mut paper, &case.steps, &|| false);
+    let _ = apply(&kernel, &mut paper, &case.begun.before, &case.steps, &|| false);
 }
 
 fn check(case: &Case, outcomes: &[Outcome], foreign: &BTreeSet<String>, told: &str) {
@@ -447,7 +447,7 @@ fn without_room_for_the_journal_nothing_is_changed_and_everything_comes_back() {
     let case = case(&mut Dice(42));
     let before = case.model.all();
     assert!(!case.steps.is_empty());
-    assert!(apply(&case.model, &mut Full, &case.steps, &|| false).is_err());
+    assert!(apply(&case.model, &mut Full, &case.begun.before, &case.steps, &|| false).is_err());
     assert_eq!(case.model.all(), before);
     killed_within(FOR_EVER, |fuse| attempt(&case, fuse));
     assert_ne!(case.model.all(), before);
@@ -480,8 +480,13 @@ fn a_last_write_behind_the_guard_is_taken_back() {
             }
             false
         };
-        let ended = apply(&case.model, &mut paper, &case.steps, &late);
-        assert_eq!(looks.get(), case.steps.len() + 1, "seed {seed}: nobody looked behind the last write");
+        let ended = apply(&case.model, &mut paper, &case.begun.before, &case.steps, &late);
+        // The guard may have set anew what the last write would have changed, which ends it, too.
+        let changed = matches!(ended, Err(ChangeError::Changed { .. }));
+        assert!(
+            changed || looks.get() == case.steps.len() + 1,
+            "seed {seed}: nobody looked behind the last write"
+        );
         assert!(ended.is_err(), "seed {seed}: what a guard took back is called a change");
         behind += u32::from(case.model.all() != before);
         let state = reopened(&case.text);
@@ -489,6 +494,38 @@ fn a_last_write_behind_the_guard_is_taken_back() {
         assert_eq!(case.model.all(), before, "seed {seed}");
     }
     assert!(behind > 10, "only {behind} writes came behind the guard");
+}
+
+/// Whoever else sets an attribute between our look at it and our write has it left as it is: the way back would otherwise bring a
+/// value that nobody wants any more.
+#[test]
+fn what_others_set_before_our_write_ends_the_change_and_is_left() {
+    let mut ended = 0;
+    for seed in 0..60 {
+        let case = case(&mut Dice(seed + 12_000));
+        let Some(step) = case.steps.iter().find(|step| !step.path.contains("/queue/")) else { continue };
+        let before = case.model.all();
+        let wanted = values(&step.path);
+        let foreign = wanted
+            .iter()
+            .find(|value| **value != step.value && **value != before[&step.path] && **value != "0");
+        let Some(foreign) = foreign else { continue };
+        let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
+        let mut paper = Paper { text: &case.text, fuse };
+        paper.append(&Entry::Begun(Box::new(case.begun.clone()))).unwrap();
+        case.model.write(&step.path, foreign).unwrap();
+        let set = case.model.all();
+        let answer = apply(&case.model, &mut paper, &case.begun.before, &case.steps, &|| false);
+        let Err(ChangeError::Changed { path, before: was, found }) = answer else {
+            panic!("seed {seed}: {} was `{foreign}`, and the change ended with {answer:?}", step.path);
+        };
+        assert!(path == step.path || rival(&path).as_ref() == Some(&step.path), "seed {seed}: {path}");
+        assert_eq!((&was, &found), (&before[&path], &set[&path]), "seed {seed}");
+        revert(&case.model, &mut paper, &reopened(&case.text), false).unwrap();
+        assert_eq!(case.model.all(), set, "seed {seed}: what others set is left, and all else is back");
+        ended += 1;
+    }
+    assert!(ended > 30, "only {ended} cases");
 }
 
 #[test]
@@ -510,8 +547,9 @@ fn what_the_kernel_refuses_or_rounds_ends_the_change() {
         let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
         let mut paper = Paper { text: &text, fuse };
         let begun = Begun { journal: FORMAT, before: snapshot(&model, &touched(&steps)), ..Begun::default() };
+        let known = begun.before.clone();
         paper.append(&Entry::Begun(Box::new(begun))).unwrap();
-        assert!(apply(&model, &mut paper, &steps, &|| false).is_err(), "{name} {value}");
+        assert!(apply(&model, &mut paper, &known, &steps, &|| false).is_err(), "{name} {value}");
         revert(&model, &mut paper, &reopened(&text), false).unwrap();
         assert_eq!(model.all(), before, "{name} {value}");
     }

@@ -112,13 +112,22 @@ impl Admin {
     /// # Errors
     /// As [`Admin::connect_with`], and when what answers is not a broker that knows itself.
     pub fn ready_with(address: &str, security: &Security, limit: Duration) -> Result<(), LoadError> {
-        let mut admin = Self::enter(address, Door::new(security)?, limit)?;
+        Self::enter(address, Door::new(security)?, limit)?.brokers().map(|_| ())
+    }
+
+    /// `host:port` of every broker of the cluster by its id.
+    ///
+    /// # Errors
+    /// When what answers is not a broker that knows itself.
+    pub fn brokers(&mut self) -> Result<BTreeMap<i32, String>, LoadError> {
         let request = MetadataRequest::default().with_topics(Some(Vec::new()));
-        let answer: MetadataResponse = admin.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
         if answer.brokers.is_empty() {
-            return Err(admin.garbage("Metadata", "it names no broker, not even itself"));
+            return Err(self.garbage("Metadata", "it names no broker, not even itself"));
         }
-        Ok(())
+        let named =
+            answer.brokers.iter().map(|node| (node.node_id.0, format!("{}:{}", &*node.host, node.port)));
+        Ok(named.collect())
     }
 
     pub(crate) fn address(&self) -> &str {

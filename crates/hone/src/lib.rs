@@ -172,7 +172,7 @@ impl From<Ending> for ExitCode {
 }
 
 /// Runs the program with these arguments (the first is its name) and answers its exit code: 0 done, 1 could not,
-/// 2 wrong usage, 3 measured and worse. Called by the name of a compiler, it stands in for that one and has its exit codes.
+/// 2 wrong usage, 3 measured, and the answer is no. Called by the name of a compiler, it stands in for that one and has its exit codes.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(ended) = compiler::stand_in(&arguments) {

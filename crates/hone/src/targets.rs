@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::ToSocketAddrs as _;
 
+use anyhow::{Result, bail};
 use hone_host::ports::{self, Listener};
+use hone_load::{Admin, Security};
+use hone_record::Metric;
+
+use crate::Usage;
 
 /// What an environment's `unknown` begins with when it tells why the CPU of the target is missing, or of a part only.
 pub(crate) const CPU_OF_TARGET: &str = "CPU of the target: ";
@@ -35,6 +40,14 @@ impl Targets {
         Self { pids: pids.into_iter().collect(), missing: None }
     }
 
+    /// Everybody behind the brokers of the cluster that answers at an address.
+    ///
+    /// # Errors
+    /// When nobody answers there.
+    pub(crate) fn of_cluster(address: &str, security: &Security) -> Result<Self> {
+        Ok(Self::behind(&Admin::connect_with(address, security)?.brokers()?))
+    }
+
     /// The process that the user named.
     pub(crate) fn named(pid: u32, brokers: &BTreeMap<i32, String>) -> Self {
         let missing = (brokers.len() > 1).then(|| {
@@ -56,8 +69,28 @@ impl Targets {
     }
 }
 
+/// Finds out before the first window, and not after the last, that the CPU which decides can't be read from here. `instead` says what
+/// to do then.
+///
+/// # Errors
+/// When it can't, or the cluster does not answer.
+pub(crate) fn check_cpu(address: &str, security: &Security, decides: Metric, instead: &str) -> Result<()> {
+    if !is_cpu(decides) {
+        return Ok(());
+    }
+    let Some(missing) = Targets::of_cluster(address, security)?.missing else { return Ok(()) };
+    bail!(Usage(format!(
+        "the CPU of {address} can't be read: {missing}; so {} can't decide: {instead}, or run Hone where the brokers run",
+        decides.label()
+    )))
+}
+
+fn is_cpu(metric: Metric) -> bool {
+    matches!(metric, Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord)
+}
+
 /// The process of this machine that listens on an address, or why it can't be known.
-pub(crate) fn process_behind(address: &str) -> Result<u32, String> {
+fn process_behind(address: &str) -> std::result::Result<u32, String> {
     let places = address.to_socket_addrs().map_err(|error| error.to_string())?;
     let mut last = "its name has no address".to_owned();
     for place in places {

@@ -49,6 +49,33 @@ fn a_broker_that_closes_half_way() {
     hone(&["load", &address]).expect_code(1).expect_error("broke the connection during");
 }
 
+/// A cluster of which a broker is on another machine, as one behind a bootstrap address on this one is.
+#[test]
+fn a_cpu_that_can_not_be_read_decides_nothing() {
+    // Of the addresses for documentation (RFC 5737): nobody's.
+    let elsewhere = "192.0.2.1:9092";
+    let broker = Broker::start_as(stage::hone_command().args(["broker", "--advertise", elsewhere]));
+    let folder = tempfile::tempdir().unwrap();
+    let why =
+        format!("{elsewhere} (another machine) can't be seen from here; so CPU per record can't decide");
+    let address = &*broker.address;
+    hone_in(folder.path(), &["compare", address, address, "--duration", "1"])
+        .expect_code(2)
+        .expect_error(&why)
+        .expect_error("--primary latency-p50");
+    let prove = ["batch", "prove", address, "--step", "linger=5ms", "--primary", "cpu-per-record"];
+    hone_in(folder.path(), &prove).expect_code(2).expect_error(&why);
+    let file = format!(
+        "name = \"far\"\n[tune]\ntarget = \"{address}\"\n[workload.far]\nclient = \"librdkafka\"\nrequests_per_s = 500\nduration_s = 3\n"
+    );
+    fs::write(folder.path().join("tune.toml"), file).unwrap();
+    hone_in(folder.path(), &["tune", "tune.toml"])
+        .expect_code(2)
+        .expect_error(&why)
+        .expect_error("objective = \"latency-p99\"");
+    assert!(!folder.path().join("runs").exists(), "nothing is begun");
+}
+
 /// The broker names itself in Metadata, so the proxy's port must be the advertised one.
 fn load_through_cut(last_words: &'static [u8], more: &[&str]) -> stage::Ran {
     let data = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
-use hone_load::{Admin, Security};
+use hone_load::Security;
 use hone_record::{
     Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOutcome, Pilot, Verdict, Workload,
 };
@@ -27,7 +27,7 @@ use crate::lever::{self, Lever, Set};
 use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
-use crate::targets::process_behind;
+use crate::targets;
 use crate::{Ending, Usage, WayOn, ledger, left, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -662,24 +662,14 @@ fn confirm(what: &str, desk: &Desk) -> Result<()> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was changed") }
 }
 
-/// Finds out before the first pair, and not after the last, that a broker's CPU can't be read from here.
+/// For each arm that is a broker which runs already.
 fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
-    if !matches!(primary, Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord) {
-        return Ok(());
-    }
-    for arm in builds.iter().flatten() {
-        if let Place::Address(address) = &arm.place
-            && process_behind(address).is_err()
-        {
-            Admin::ready_with(address, &arm.security, Duration::from_secs(10))?;
-            bail!(Usage(format!(
-                "the CPU of {address} can't be read from here (another machine, another user's process or a container), so \
-                 {} can't be the primary metric; use --primary latency-p50",
-                primary.label()
-            )));
+    builds.iter().flatten().try_for_each(|arm| match &arm.place {
+        Place::Address(address) => {
+            targets::check_cpu(address, &arm.security, primary, "say --primary latency-p50")
         }
-    }
-    Ok(())
+        Place::Program(_) => Ok(()),
+    })
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ mod workload;
     name = "hone",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done, 1 could not, 2 wrong usage, 3 measured and worse."
+    after_help = "Exit codes: 0 done, 1 could not, 2 wrong usage, 3 measured, and the answer is no."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

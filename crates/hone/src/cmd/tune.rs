@@ -22,6 +22,7 @@ use crate::progress::Progress;
 use crate::show;
 use crate::standing::Standing;
 use crate::story;
+use crate::targets;
 use crate::topics::sweep_left_overs;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
@@ -39,9 +40,9 @@ use crate::{Ending, Usage, WayOn};
 /// Exit code 3: what was kept one by one was not shown to help together.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone tune hone.toml
-  hone tune hone.toml --dry-run
-  hone tune hone.toml --resume runs/orders-001
+  hone tune tune.toml
+  hone tune tune.toml --dry-run
+  hone tune tune.toml --resume runs/orders-001
 
 A file:
   name = \"orders\"
@@ -119,6 +120,14 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if arguments.dry_run {
         let planned = Planned { asked, estimate, no_knobs };
         return desk.show_found("tuning-plan", &planned, show::tuning_plan::text).map(|()| Ending::Done);
+    }
+    if arm::is_address(&asked.place) {
+        targets::check_cpu(
+            &asked.place,
+            &security,
+            asked.objective,
+            "set `objective = \"latency-p99\"` in [tune]",
+        )?;
     }
     asked.has_time_for_builds(&estimate)?;
     if let Some(why) = no_knobs {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use hone_load::Security;
 use hone_record::{Metric, Mode};
 
 use super::Desk;
@@ -15,9 +16,10 @@ use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
 use crate::experiment::WorkloadFile;
+use crate::progress::Progress;
 use crate::require::Rule;
 use crate::show;
-use crate::targets::process_behind;
+use crate::targets::{self, Targets};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum ModeName {
@@ -79,6 +81,29 @@ pub(in crate::cmd) fn metric(name: &str) -> Result<Metric, String> {
 }
 
 impl ProofOptions {
+    /// What decides on a broker that runs already: what was asked for, or the CPU where that can be read from here, or else the median.
+    ///
+    /// # Errors
+    /// When a CPU was asked for that can't be read.
+    pub(super) fn decides(&self, place: &str, security: &Security, progress: &Progress) -> Result<Metric> {
+        const MEDIAN: Metric = Metric::LatencyP50;
+        if !arm::is_address(place) {
+            return Ok(self.primary.unwrap_or(Metric::CpuPerRecord));
+        }
+        if let Some(primary) = self.primary {
+            targets::check_cpu(place, security, primary, "say --primary latency-p50")?;
+            return Ok(primary);
+        }
+        let Some(missing) = Targets::of_cluster(place, security)?.missing else {
+            return Ok(Metric::CpuPerRecord);
+        };
+        progress.line(&format!(
+            "The CPU of {place} can't be read ({missing}): {} decides instead",
+            MEDIAN.label()
+        ));
+        Ok(MEDIAN)
+    }
+
     /// What the options say, with these steps; against an embedded broker where no target is named.
     pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, desk: &Desk) -> Result<Asked> {
         let (shown, place) = match target {
@@ -109,7 +134,6 @@ impl ProofOptions {
             None if !desk.is_given("storage") => "fsync before an acknowledgement".to_owned(),
             _ => self.workload.storage.clone(),
         };
-        let knows_cpu = is_program || process_behind(&place).is_ok();
         Ok(Asked {
             target: shown,
             load: format!(
@@ -123,11 +147,7 @@ impl ProofOptions {
             working_folder: std::env::current_dir().context("the working folder is gone")?,
             workload,
             steps,
-            primary: self.primary.unwrap_or(if knows_cpu {
-                Metric::CpuPerRecord
-            } else {
-                Metric::LatencyP50
-            }),
+            primary: self.primary.unwrap_or(Metric::CpuPerRecord),
             guards,
             require: self.require.iter().map(ToString::to_string).collect(),
             pairs: self.pairs,

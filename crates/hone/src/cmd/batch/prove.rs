@@ -101,6 +101,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return first_look(arguments, &security, desk);
     }
     let mut asked = Asked { keep_topics: arguments.keep_topics, ..asked(arguments, desk)? };
+    asked.primary = arguments.options.decides(&asked.place, &security, &desk.progress)?;
     let recorded = arguments.topic.as_ref().map(|topic| {
         let broker = arguments.from.as_deref();
         record(topic, broker, &asked, &security, desk)

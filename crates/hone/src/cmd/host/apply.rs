@@ -1,5 +1,6 @@
 //! `hone host apply`: makes what a plan says, so that it can be taken back.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -109,14 +110,20 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) 
 
 /// What was not taken back after a failed step is part of what is told.
 fn told(error: CommitError) -> anyhow::Error {
-    let CommitError::TakenBack { outcomes, .. } = &error else { return error.into() };
+    let CommitError::TakenBack { outcomes, unkept, .. } = &error else { return error.into() };
     let left: Vec<&str> =
         outcomes.iter().filter(|outcome| !outcome.is_back()).map(|outcome| outcome.path.as_str()).collect();
-    if left.is_empty() {
-        return error.into();
+    let mut text = error.to_string();
+    if !left.is_empty() {
+        let _ = write!(text, ", but for {}; `hone host revert --force` writes over these", left.join(", "));
     }
-    NotItsOwn(format!("{error}, but for {}; `hone host revert --force` writes over these", left.join(", ")))
-        .into()
+    if let Some(why) = unkept {
+        let _ = write!(
+            text,
+            "; its journal does not say so ({why}): run `hone host recover` once that is mended"
+        );
+    }
+    if left.is_empty() && unkept.is_none() { error.into() } else { NotItsOwn(text).into() }
 }
 
 #[cfg(test)]

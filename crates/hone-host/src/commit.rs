@@ -89,7 +89,7 @@ pub enum CommitError {
     #[error("{source}; what was changed before was taken back")]
     TakenBack {
         /// What failed.
-        source: ChangeError,
+        source: Box<ChangeError>,
         /// What came of each attribute.
         outcomes: Vec<Outcome>,
         /// Why the journal does not say so, if it does not: the next recovery looks at this change again.
@@ -318,7 +318,7 @@ pub fn make(
         let state = journal::read(journal.path()).unwrap_or_else(|_| unread(&files, begun));
         let mut willing = Willing::over(Ok(&mut journal));
         let outcomes = revert(&files, &mut willing, &state, false)?;
-        return Err(CommitError::TakenBack { source, outcomes, unkept: willing.unkept });
+        return Err(CommitError::TakenBack { source: Box::new(source), outcomes, unkept: willing.unkept });
     }
     Ok(Applied {
         id,

@@ -31,11 +31,26 @@ pub(crate) struct Topics {
     pub(crate) prefix: String,
 }
 
-/// Does the work of a run. Topics that an earlier attempt left are deleted before it, its own after it, however it ends; those of a run that is
-/// killed by whoever comes next. `topics` is `None` where they go with their broker or shall stay.
+/// What a run wrote down: of one cluster, or of several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Noted {
+    One(Topics),
+    Several(Vec<Topics>),
+}
+
+fn noted(folder: &RunFolder) -> Result<Vec<Topics>> {
+    Ok(match folder.read_note(NOTE)? {
+        None => Vec::new(),
+        Some(Noted::One(topics)) => vec![topics],
+        Some(Noted::Several(topics)) => topics,
+    })
+}
+
+/// As [`all_looked_after`], on one cluster or none.
 ///
 /// # Errors
-/// Those of the work; and when what an earlier attempt left can't be deleted.
+/// As there.
 pub(crate) fn looked_after<T>(
     folder: &RunFolder,
     topics: Option<&Topics>,
@@ -43,9 +58,24 @@ pub(crate) fn looked_after<T>(
     progress: &Progress,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
+    all_looked_after(folder, topics.map_or(&[][..], std::slice::from_ref), security, progress, work)
+}
+
+/// Does the work of a run. Topics that an earlier attempt left are deleted before it, its own after it, however it ends; those of a run that is
+/// killed by whoever comes next. There are no `topics` where they go with their broker or shall stay.
+///
+/// # Errors
+/// Those of the work; and when what an earlier attempt left can't be deleted.
+pub(crate) fn all_looked_after<T>(
+    folder: &RunFolder,
+    topics: &[Topics],
+    security: &Security,
+    progress: &Progress,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     sweep(folder, security, progress)?;
-    if let Some(topics) = topics {
-        folder.write_note(NOTE, topics)?;
+    if !topics.is_empty() {
+        folder.write_note(NOTE, &topics)?;
     }
     let found = work();
     // A broker that can't be asked now is asked by the next run.
@@ -57,7 +87,7 @@ pub(crate) fn looked_after<T>(
 
 /// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
 /// left for later; so is another than this run's where there is a login, which is this run's alone.
-pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, progress: &Progress) {
+pub(crate) fn sweep_left_overs(runs: &Path, places: &[&str], security: &Security, progress: &Progress) {
     for run in std::fs::read_dir(runs).into_iter().flatten().flatten() {
         if !run.path().join(NOTE).is_file() {
             continue;
@@ -65,7 +95,7 @@ pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, pr
         let Ok(folder) = RunFolder::open(&run.path()) else { continue };
         // One that goes on looks after its own.
         let Ok(_held) = folder.held() else { continue };
-        if let Some(address) = elsewhere(&folder, place, security) {
+        if let Some(address) = elsewhere(&folder, places, security) {
             progress.line(&format!(
                 "{} left topics on {address}, which may not see this run's login; go on with that run, or delete them by hand",
                 folder.path().display()
@@ -83,15 +113,27 @@ pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, pr
 }
 
 /// The address of a run's topics, where this run's login is none of its business.
-fn elsewhere(folder: &RunFolder, place: &str, security: &Security) -> Option<String> {
+fn elsewhere(folder: &RunFolder, places: &[&str], security: &Security) -> Option<String> {
     let is_open = security.sasl.is_none() && security.tls.is_none();
-    let note = folder.read_note::<Topics>(NOTE).ok()??;
-    (!is_open && note.address != place).then_some(note.address)
+    let addresses = noted(folder).ok()?.into_iter().map(|topics| topics.address);
+    addresses.filter(|_| !is_open).find(|address| !places.contains(&address.as_str()))
 }
 
-/// Deletes this run's topics that are still there, and the note that says so.
-fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<()> {
-    let Some(note) = folder.read_note::<Topics>(NOTE)? else { return Ok(()) };
+/// Deletes this run's topics that are still there, and the note that says so. Answers whether there was a note.
+///
+/// # Errors
+/// When a cluster does not answer, or refuses.
+pub(crate) fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<bool> {
+    let noted = noted(folder)?;
+    if noted.is_empty() {
+        return Ok(false);
+    }
+    noted.iter().try_for_each(|topics| sweep_one(folder, topics, security, progress))?;
+    folder.remove(NOTE)?;
+    Ok(true)
+}
+
+fn sweep_one(folder: &RunFolder, note: &Topics, security: &Security, progress: &Progress) -> Result<()> {
     if !note.prefix.starts_with(OWN) || note.prefix.len() == OWN.len() {
         bail!(
             "{} says that the run's topics begin with `{}`, which no run's do; nothing was deleted: see which topics are left at {}, and \
@@ -111,15 +153,16 @@ fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result
         admin.delete_topic(&topic)?;
         progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));
     }
-    folder.remove(NOTE)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn noted(runs: &Path, prefix: &str) -> RunFolder {
+    fn left(runs: &Path, prefix: &str) -> RunFolder {
         let folder = RunFolder::create(runs, "batch-prove").unwrap();
+        // As earlier versions wrote it.
         let note = Topics { address: "127.0.0.1:1".to_owned(), prefix: prefix.to_owned() };
         folder.write_note(NOTE, &note).unwrap();
         folder
@@ -128,16 +171,22 @@ mod tests {
     #[test]
     fn a_login_is_shown_to_no_other_cluster() {
         let runs = tempfile::tempdir().unwrap();
-        let folder = noted(runs.path(), "hone-prove-1-");
+        let folder = left(runs.path(), "hone-prove-1-");
         let login = hone_load::security::Sasl {
             mechanism: hone_load::security::Mechanism::Plain,
             user: "me".to_owned(),
             password: hone_load::security::Password::new("secret".to_owned()),
         };
         let secured = Security { sasl: Some(login), ..Security::default() };
-        assert_eq!(elsewhere(&folder, "this:9092", &secured).as_deref(), Some("127.0.0.1:1"));
-        assert_eq!(elsewhere(&folder, "127.0.0.1:1", &secured), None);
-        assert_eq!(elsewhere(&folder, "this:9092", &Security::default()), None);
+        assert_eq!(elsewhere(&folder, &["this:9092"], &secured).as_deref(), Some("127.0.0.1:1"));
+        assert_eq!(elsewhere(&folder, &["127.0.0.1:1"], &secured), None);
+        assert_eq!(elsewhere(&folder, &["this:9092"], &Security::default()), None);
+        // Of two clusters each is asked about.
+        let two = ["127.0.0.1:1", "127.0.0.1:2"]
+            .map(|address| Topics { address: address.to_owned(), prefix: "hone-compare-1-".to_owned() });
+        folder.write_note(NOTE, &two).unwrap();
+        assert_eq!(elsewhere(&folder, &["127.0.0.1:1"], &secured).as_deref(), Some("127.0.0.1:2"));
+        assert_eq!(elsewhere(&folder, &["127.0.0.1:1", "127.0.0.1:2"], &secured), None);
     }
 
     #[test]
@@ -152,7 +201,7 @@ mod tests {
     fn a_note_that_names_foreign_topics_deletes_none() {
         let runs = tempfile::tempdir().unwrap();
         for prefix in ["", "orders", "hone-"] {
-            let folder = noted(runs.path(), prefix);
+            let folder = left(runs.path(), prefix);
             let refused = sweep(&folder, &Security::default(), &Progress::new(true)).unwrap_err();
             assert!(refused.to_string().contains("nothing was deleted"), "{refused:#}");
         }

@@ -151,6 +151,9 @@ fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
         }
         assert_eq!(for_cluster(&broker, "compression.type"), None);
         assert!(!undo.exists());
+        let topics = Admin::connect(&broker.address).unwrap().topics().unwrap();
+        assert!(topics.iter().all(|listed| !listed.topic.starts_with("hone-")), "{topics:?}");
+        assert!(!run.join("topics.json").exists());
     }
 }
 
@@ -225,6 +228,9 @@ fn an_interrupt_and_a_terminal_that_goes_put_the_setting_back() {
         assert_eq!(child.wait().unwrap().code(), Some(1), "{signals:?}");
         assert_eq!(for_cluster(&broker, "compression.type"), None);
         assert!(!undo.exists());
+        let topics = Admin::connect(&broker.address).unwrap().topics().unwrap();
+        assert!(topics.iter().all(|listed| !listed.topic.starts_with("hone-")), "{topics:?}");
+        assert!(!run.join("topics.json").exists());
     }
 }
 

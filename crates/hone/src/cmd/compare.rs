@@ -1,5 +1,6 @@
 //! `hone compare A B`: two brokers, pair by pair.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets;
+use crate::topics::{self, Topics, all_looked_after, sweep_left_overs};
 use crate::{Ending, Usage, WayOn, ledger, left, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -100,7 +102,7 @@ pub(crate) struct Arguments {
     /// nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]
     resume: Option<PathBuf>,
-    /// Put back the setting that a killed run left set.
+    /// Put back the setting that a killed run left set, and delete the topics that it left.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget", "resume"])]
     undo: Option<PathBuf>,
     /// Change a setting of this machine without asking.
@@ -255,6 +257,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
     left::clean_up_left_overs(&arguments.output, &desk.progress);
+    sweep_left_overs(&arguments.output, &sides.addresses(), &security, &desk.progress);
     check_cpu(&sides.builds, plan.primary)?;
     asked.standing = Some(standing(&sides)?);
     let folder = RunFolder::create(&arguments.output, "compare")?;
@@ -262,7 +265,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
     }
     folder.write_note(ASKED, &asked)?;
-    go(&asked, sides, &plan, &folder, desk)
+    go(&asked, sides, &plan, &folder, &security, desk)
 }
 
 fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
@@ -272,7 +275,11 @@ fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
             folder.display()
         )));
     }
-    if !lever::put_back_left_over(folder, security, &desk.progress)? {
+    let was_set = lever::put_back_left_over(folder, security, &desk.progress)?;
+    let run = RunFolder::open(folder)?;
+    let _held = run.held()?;
+    let had_topics = topics::sweep(&run, security, &desk.progress)?;
+    if !was_set && !had_topics {
         desk.progress.line(&format!("{} left nothing set", folder.display()));
     }
     Ok(Ending::Done)
@@ -296,7 +303,7 @@ fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
         then.same_as(&standing(&sides)?, folder.path())?;
     }
     let plan = asked.plan(&sides)?;
-    go(&asked, sides, &plan, &folder, desk)
+    go(&asked, sides, &plan, &folder, security, desk)
 }
 
 fn standing(sides: &Sides) -> Result<Standing> {
@@ -304,12 +311,20 @@ fn standing(sides: &Sides) -> Result<Standing> {
 }
 
 /// Measures what is not measured yet, judges, shows.
-fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
+fn go(
+    asked: &Asked,
+    sides: Sides,
+    plan: &Plan,
+    folder: &RunFolder,
+    security: &Security,
+    desk: &Desk,
+) -> Result<Ending> {
     let _held = folder.held()?;
     left::clean_up(folder.path(), &desk.progress)?;
     let runner = System::new(folder.join("logs"))?;
     let _noting = left::noted(folder)?;
     let sets = sides.sets(asked.change.as_ref());
+    let topics = sides.topics();
     let mut contest = Contest {
         names: ["A", "B"].map(str::to_owned),
         builds: sides.builds,
@@ -321,14 +336,17 @@ fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk)
         clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
         storage: asked.storage.clone(),
         lateness_limit_us: asked.lateness_limit_us,
-        topic: hone_load::Topic::Fresh,
+        topic: match topics.first() {
+            Some(Topics { prefix, .. }) => hone_load::Topic::Named { prefix: prefix.clone(), keep: false },
+            None => hone_load::Topic::Fresh,
+        },
         folder,
         prefix: String::new(),
         runner: &runner,
         machine: hone_host::observe::machine(Path::new("/")),
     };
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let result = planned(asked, plan, &mut contest, desk).and_then(|pilot| match pilot {
+    let work = || match planned(asked, plan, &mut contest, desk)? {
         Some(pilot) if asked.plan_only => {
             desk.show_found("pilot", &pilot, |pilot| {
                 show::plan::text(pilot, asked.budget_s.unwrap_or_default())
@@ -336,7 +354,8 @@ fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk)
             Ok(Ending::Done)
         }
         _ => judged(&contest, folder, desk),
-    });
+    };
+    let result = all_looked_after(folder, &topics, security, &desk.progress, work);
     let kept = folder.join("pairs").exists();
     if kept { WayOn::behind(result, "compare", folder) } else { result }
 }
@@ -442,6 +461,22 @@ struct Sides {
 }
 
 impl Sides {
+    /// Brokers that run already, each once.
+    fn addresses(&self) -> Vec<&str> {
+        let places = self.builds.iter().flatten().filter_map(|arm| match &arm.place {
+            Place::Address(address) => Some(address.as_str()),
+            Place::Program(_) => None,
+        });
+        places.collect::<BTreeSet<&str>>().into_iter().collect()
+    }
+
+    /// Where this run makes topics that no broker takes with it when it ends.
+    fn topics(&self) -> Vec<Topics> {
+        let prefix = topics::prefix("compare");
+        let topics = |address: &str| Topics { address: address.to_owned(), prefix: prefix.clone() };
+        self.addresses().into_iter().map(topics).collect()
+    }
+
     /// What the change sets outside of the arms, for each of them.
     fn sets(&self, change: Option<&Change>) -> [Vec<Set>; 2] {
         let Some((lever, change)) = self.lever.as_ref().zip(change) else { return Default::default() };

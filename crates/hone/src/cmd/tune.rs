@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
-    sweep_left_overs(&arguments.output, &asked.place, &security, &desk.progress);
+    sweep_left_overs(&arguments.output, &[&asked.place], &security, &desk.progress);
     left::clean_up_left_overs(&arguments.output, &desk.progress);
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;

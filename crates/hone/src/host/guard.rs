@@ -98,7 +98,7 @@ impl Held {
         match commit::make(root, &order, &mut |id| start(root, id, None)) {
             Ok(applied) => Ok(Self { root: root.to_owned(), open: Some(applied.id.clone()), applied }),
             Err(CommitError::TakenBack { source, outcomes, unkept: None })
-                if matches!(source, ChangeError::Refused { .. })
+                if matches!(*source, ChangeError::Refused { .. })
                     && outcomes.iter().all(|outcome| outcome.is_back()) =>
             {
                 Err(NotSet::Refused(source.to_string()))

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     asked.check()?;
-    sweep_left_overs(&arguments.options.output, &asked.place, &security, &desk.progress);
+    sweep_left_overs(&arguments.options.output, &[&asked.place], &security, &desk.progress);
     let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;

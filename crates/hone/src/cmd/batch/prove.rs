@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     original(arguments, &mut asked)?;
     asked.check()?;
-    sweep_left_overs(&arguments.options.output, &asked.place, &security, &desk.progress);
+    sweep_left_overs(&arguments.options.output, &[&asked.place], &security, &desk.progress);
     let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;

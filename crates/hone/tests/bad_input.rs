@@ -54,12 +54,13 @@ fn a_broker_that_closes_half_way() {
 fn a_cpu_that_can_not_be_read_decides_nothing() {
     // Of the addresses for documentation (RFC 5737): nobody's.
     let elsewhere = "192.0.2.1:9092";
-    let broker = Broker::start_as(stage::hone_command().args(["broker", "--advertise", elsewhere]));
+    let far = || Broker::start_as(stage::hone_command().args(["broker", "--advertise", elsewhere]));
+    let (broker, other) = (far(), far());
     let folder = tempfile::tempdir().unwrap();
     let why =
         format!("{elsewhere} (another machine) can't be seen from here; so CPU per record can't decide");
     let address = &*broker.address;
-    hone_in(folder.path(), &["compare", address, address, "--duration", "1"])
+    hone_in(folder.path(), &["compare", address, &other.address, "--duration", "1"])
         .expect_code(2)
         .expect_error(&why)
         .expect_error("--primary latency-p50");

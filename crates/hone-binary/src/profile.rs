@@ -19,7 +19,7 @@ pub(crate) const CONTEXT_SENSITIVE: u64 = 1 << 60;
 /// One function's counters, boiled down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// As it stands in the profile: for a local function `<file or unit>;<symbol>`.
+    /// As it stands in the profile: for a local function `<file or unit>;<symbol>`, with `:` in place of `;` before LLVM 18.
     pub(crate) name: String,
     /// Of the function's control flow: another one, and the compiler uses none of its counters.
     pub(crate) hash: u64,
@@ -40,7 +40,19 @@ impl Function {
 
 /// See [`Function::symbol`].
 pub(crate) fn symbol_of(name: &str) -> &str {
-    name.rsplit(';').next().unwrap_or(name)
+    unit_and_symbol(name).map_or(name, |(_, symbol)| symbol)
+}
+
+/// The file or unit of a local function, and its symbol; nothing of a function that is known everywhere. A colon is in no symbol of C, C++
+/// and Rust as the linker has it; it is in the methods of Objective-C, which end with a bracket, and twice in a name that people read.
+pub(crate) fn unit_and_symbol(name: &str) -> Option<(&str, &str)> {
+    let is_symbol = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '@'))
+    };
+    name.rsplit_once(';').or_else(|| {
+        let (unit, symbol) = name.rsplit_once(':')?;
+        (!unit.is_empty() && !unit.ends_with(':') && is_symbol(symbol)).then_some((unit, symbol))
+    })
 }
 
 /// A profile.
@@ -194,6 +206,32 @@ mod tests {
 
         let even = "\nf\n1\n1\n7\n".repeat(300);
         assert_eq!(Profile::parse(&even).unwrap().hot().len(), 300, "the compiler's own rule");
+    }
+
+    /// The forms of LLVM 18 and later, and of those before.
+    #[test]
+    fn a_local_function_is_known_without_its_unit() {
+        for (name, expected) in [
+            ("main", None),
+            ("toy.c;mix", Some(("toy.c", "mix"))),
+            ("toy.c:mix", Some(("toy.c", "mix"))),
+            ("/w/a:b/toy.c:_ZL3mixm", Some(("/w/a:b/toy.c", "_ZL3mixm"))),
+            ("a;b.rs;_RNvCs1_3toy3mix", Some(("a;b.rs", "_RNvCs1_3toy3mix"))),
+            (
+                "toy.2fe0c3b1-cgu.0:_ZN3toy3mix17h542da990d56e36caE.llvm.77",
+                Some(("toy.2fe0c3b1-cgu.0", "_ZN3toy3mix17h542da990d56e36caE.llvm.77")),
+            ),
+            ("<unknown>:mix$1", Some(("<unknown>", "mix$1"))),
+            ("toy::mix", None),
+            ("-[Toy mix:with:]", None),
+            ("toy.c:", None),
+            (":mix", None),
+        ] {
+            assert_eq!(unit_and_symbol(name), expected, "{name}");
+            assert_eq!(symbol_of(name), expected.map_or(name, |(_, symbol)| symbol));
+        }
+        let old = Profile::parse(":ir\ntoy.c:mix\n1\n1\n9\n").unwrap();
+        assert_eq!(old.hot()[0].symbol(), "mix");
     }
 
     #[test]

@@ -754,7 +754,7 @@ fn of_other_copies<'a>(
         Some(Path::new(path).strip_prefix(work).ok()?.components().skip(1).collect())
     };
     let is_lost = |function: &&crate::profile::Function| {
-        let Some((source, symbol)) = function.name.rsplit_once(';') else { return false };
+        let Some((source, symbol)) = crate::profile::unit_and_symbol(&function.name) else { return false };
         let Some(there) = place(source) else { return false };
         let mut same = not_found.iter().filter(|(_, name)| *name == symbol);
         function.total_count > 0

@@ -3,6 +3,7 @@
 //! What is read is checked as a whole (every reference leads somewhere, every sample has a value of every type), so that
 //! the rest of the room can index without asking.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{Read, Write};
@@ -14,6 +15,10 @@ use super::wire::{Fields, Message, Value};
 
 /// A profile may unpack to this much: a profile of an hour of a large service has a few MB.
 const MOST_BYTES: u64 = 256 << 20;
+
+/// A profile that was read may take this much memory. A text of a megabyte that every function has for its name takes its size each time,
+/// and fields of two bytes become things of a hundred.
+const MOST_MEMORY: u64 = 1 << 30;
 
 /// What a value of a sample means, for example `cpu` in `nanoseconds`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -145,23 +150,32 @@ impl Profile {
             return Err("it is empty (0 bytes)".to_owned());
         }
         match bytes {
-            [0x1f, 0x8b, ..] => Self::parse_plain(&unpack(bytes)?),
-            plain => Self::parse_plain(plain),
+            [0x1f, 0x8b, ..] => Self::parse_plain(&unpack(bytes)?, MOST_MEMORY),
+            plain => Self::parse_plain(plain, MOST_MEMORY),
         }
     }
 
-    fn parse_plain(bytes: &[u8]) -> Result<Self, String> {
-        let table = strings(bytes)?;
-        let text = |value: Value<'_>| text_at(&table, value);
+    fn parse_plain(bytes: &[u8], most_memory: u64) -> Result<Self, String> {
+        let table = Texts::read(bytes, most_memory)?;
+        let text = |value: Value<'_>| table.at(value);
         let mut profile = Self::default();
         let mut functions = Ids::new("function");
         let mut mappings = Ids::new("mapping");
         let mut locations = Ids::new("location");
         each(bytes, |number, value| {
             match number {
-                1 => profile.sample_types.push(value_type(value.bytes()?, &table)?),
-                3 => mappings.add(mapping(value.bytes()?, &table)?, &mut profile.mappings)?,
-                5 => functions.add(function(value.bytes()?, &table)?, &mut profile.functions)?,
+                1 => {
+                    table.takes::<ValueType>(1)?;
+                    profile.sample_types.push(value_type(value.bytes()?, &table)?);
+                }
+                3 => {
+                    table.takes::<(u64, Mapping)>(1)?;
+                    mappings.add(mapping(value.bytes()?, &table)?, &mut profile.mappings)?;
+                }
+                5 => {
+                    table.takes::<(u64, Function)>(1)?;
+                    functions.add(function(value.bytes()?, &table)?, &mut profile.functions)?;
+                }
                 7 => profile.drop_frames = text(value)?,
                 8 => profile.keep_frames = text(value)?,
                 9 => profile.time_ns = value.signed()?,
@@ -170,7 +184,8 @@ impl Profile {
                 12 => profile.period = value.signed()?,
                 13 => {
                     let mut indices = Vec::new();
-                    value.numbers(&mut indices)?;
+                    table.numbers(value, &mut indices)?;
+                    table.takes::<String>(indices.len())?;
                     for index in indices {
                         profile.comments.push(text(Value::Varint(index))?);
                     }
@@ -182,12 +197,17 @@ impl Profile {
             Ok(())
         })?;
         each(bytes, |number, value| match number {
-            4 => locations.add(location(value.bytes()?, &mappings, &functions)?, &mut profile.locations),
+            4 => {
+                table.takes::<(u64, Location)>(1)?;
+                let read = location(value.bytes()?, &table, &mappings, &functions)?;
+                locations.add(read, &mut profile.locations)
+            }
             _ => Ok(()),
         })?;
         let types = profile.sample_types.len();
         each(bytes, |number, value| {
             if number == 2 {
+                table.takes::<Sample>(1)?;
                 profile.samples.push(sample(value.bytes()?, &table, &locations, types)?);
             }
             Ok(())
@@ -286,25 +306,63 @@ fn each<'a>(
     Ok(())
 }
 
-fn strings(bytes: &[u8]) -> Result<Vec<String>, String> {
-    let mut table = Vec::new();
-    each(bytes, |number, value| {
-        if number == 6 {
-            table.push(String::from_utf8_lossy(value.bytes()?).into_owned());
-        }
-        Ok(())
-    })?;
-    match table.first() {
-        Some(first) if first.is_empty() => Ok(table),
-        Some(_) => Err("its first text is not the empty one: that is no pprof profile".to_owned()),
-        None => Err("it has no texts: that is no pprof profile".to_owned()),
-    }
+/// The table of texts while a profile is read, and the memory that may still be taken for it. What is taken is told before it is taken.
+struct Texts {
+    table: Vec<String>,
+    most: u64,
+    left: Cell<u64>,
 }
 
-fn text_at(table: &[String], value: Value<'_>) -> Result<String, String> {
-    let index = value.number()?;
-    let found = usize::try_from(index).ok().and_then(|index| table.get(index));
-    found.cloned().ok_or_else(|| format!("text {index} is asked for, and there are {}", table.len()))
+impl Texts {
+    fn read(bytes: &[u8], most: u64) -> Result<Self, String> {
+        let mut texts = Self { table: Vec::new(), most, left: Cell::new(most) };
+        each(bytes, |number, value| {
+            if number == 6 {
+                let text = value.bytes()?;
+                texts.takes::<String>(1)?;
+                // Each byte that is not UTF-8 becomes three.
+                texts.takes::<u8>(text.len().saturating_mul(3))?;
+                texts.table.push(String::from_utf8_lossy(text).into_owned());
+            }
+            Ok(())
+        })?;
+        match texts.table.first() {
+            Some(first) if first.is_empty() => Ok(texts),
+            Some(_) => Err("its first text is not the empty one: that is no pprof profile".to_owned()),
+            None => Err("it has no texts: that is no pprof profile".to_owned()),
+        }
+    }
+
+    /// So many things of a kind are about to be kept.
+    fn takes<T>(&self, things: usize) -> Result<(), String> {
+        let bytes = (things as u64).saturating_mul(size_of::<T>() as u64);
+        let left = self.left.get().checked_sub(bytes);
+        let left = left.ok_or_else(|| {
+            format!("it would take more than {} bytes of memory: no profiler writes that", self.most)
+        })?;
+        self.left.set(left);
+        Ok(())
+    }
+
+    fn at(&self, value: Value<'_>) -> Result<String, String> {
+        let index = value.number()?;
+        let found = usize::try_from(index).ok().and_then(|index| self.table.get(index));
+        let found =
+            found.ok_or_else(|| format!("text {index} is asked for, and there are {}", self.table.len()))?;
+        self.takes::<u8>(found.len())?;
+        Ok(found.clone())
+    }
+
+    /// A repeated number.
+    fn numbers(&self, value: Value<'_>, into: &mut Vec<u64>) -> Result<(), String> {
+        let numbers = match value {
+            // The last byte of each has no highest bit.
+            Value::Bytes(bytes) => bytes.iter().filter(|byte| **byte < 0x80).count(),
+            _ => 1,
+        };
+        self.takes::<u64>(numbers)?;
+        value.numbers(into)
+    }
 }
 
 /// The numbers by which a profile names its things, and where those are.
@@ -331,12 +389,12 @@ impl Ids {
     }
 }
 
-fn value_type(bytes: &[u8], table: &[String]) -> Result<ValueType, String> {
+fn value_type(bytes: &[u8], table: &Texts) -> Result<ValueType, String> {
     let mut read = ValueType::default();
     each(bytes, |number, value| {
         match number {
-            1 => read.kind = text_at(table, value)?,
-            2 => read.unit = text_at(table, value)?,
+            1 => read.kind = table.at(value)?,
+            2 => read.unit = table.at(value)?,
             _ => {}
         }
         Ok(())
@@ -344,7 +402,7 @@ fn value_type(bytes: &[u8], table: &[String]) -> Result<ValueType, String> {
     Ok(read)
 }
 
-fn mapping(bytes: &[u8], table: &[String]) -> Result<(u64, Mapping), String> {
+fn mapping(bytes: &[u8], table: &Texts) -> Result<(u64, Mapping), String> {
     let (mut id, mut read) = (0, Mapping::default());
     each(bytes, |number, value| {
         match number {
@@ -352,8 +410,8 @@ fn mapping(bytes: &[u8], table: &[String]) -> Result<(u64, Mapping), String> {
             2 => read.start = value.number()?,
             3 => read.limit = value.number()?,
             4 => read.offset = value.number()?,
-            5 => read.file = text_at(table, value)?,
-            6 => read.build_id = text_at(table, value)?,
+            5 => read.file = table.at(value)?,
+            6 => read.build_id = table.at(value)?,
             7 => read.has[0] = value.number()? != 0,
             8 => read.has[1] = value.number()? != 0,
             9 => read.has[2] = value.number()? != 0,
@@ -365,14 +423,14 @@ fn mapping(bytes: &[u8], table: &[String]) -> Result<(u64, Mapping), String> {
     Ok((id, read))
 }
 
-fn function(bytes: &[u8], table: &[String]) -> Result<(u64, Function), String> {
+fn function(bytes: &[u8], table: &Texts) -> Result<(u64, Function), String> {
     let (mut id, mut read) = (0, Function::default());
     each(bytes, |number, value| {
         match number {
             1 => id = value.number()?,
-            2 => read.name = text_at(table, value)?,
-            3 => read.system_name = text_at(table, value)?,
-            4 => read.file = text_at(table, value)?,
+            2 => read.name = table.at(value)?,
+            3 => read.system_name = table.at(value)?,
+            4 => read.file = table.at(value)?,
             5 => read.start_line = value.signed()?,
             _ => {}
         }
@@ -381,7 +439,7 @@ fn function(bytes: &[u8], table: &[String]) -> Result<(u64, Function), String> {
     Ok((id, read))
 }
 
-fn location(bytes: &[u8], mappings: &Ids, functions: &Ids) -> Result<(u64, Location), String> {
+fn location(bytes: &[u8], table: &Texts, mappings: &Ids, functions: &Ids) -> Result<(u64, Location), String> {
     let (mut id, mut read) = (0, Location::default());
     each(bytes, |number, value| {
         match number {
@@ -391,7 +449,10 @@ fn location(bytes: &[u8], mappings: &Ids, functions: &Ids) -> Result<(u64, Locat
                 read.mapping = (mapping != 0).then(|| mappings.find(mapping)).transpose()?;
             }
             3 => read.address = value.number()?,
-            4 => read.lines.push(line(value.bytes()?, functions)?),
+            4 => {
+                table.takes::<Line>(1)?;
+                read.lines.push(line(value.bytes()?, functions)?);
+            }
             5 => read.folded = value.number()? != 0,
             _ => {}
         }
@@ -414,13 +475,16 @@ fn line(bytes: &[u8], functions: &Ids) -> Result<Line, String> {
     Ok(Line { function: functions.find(function)?, line, column })
 }
 
-fn sample(bytes: &[u8], table: &[String], locations: &Ids, types: usize) -> Result<Sample, String> {
+fn sample(bytes: &[u8], table: &Texts, locations: &Ids, types: usize) -> Result<Sample, String> {
     let (mut stack, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
     each(bytes, |number, value| {
         match number {
-            1 => value.numbers(&mut stack)?,
-            2 => value.numbers(&mut values)?,
-            3 => labels.push(label(value.bytes()?, table)?),
+            1 => table.numbers(value, &mut stack)?,
+            2 => table.numbers(value, &mut values)?,
+            3 => {
+                table.takes::<Label>(1)?;
+                labels.push(label(value.bytes()?, table)?);
+            }
             _ => {}
         }
         Ok(())
@@ -435,14 +499,14 @@ fn sample(bytes: &[u8], table: &[String], locations: &Ids, types: usize) -> Resu
     })
 }
 
-fn label(bytes: &[u8], table: &[String]) -> Result<Label, String> {
+fn label(bytes: &[u8], table: &Texts) -> Result<Label, String> {
     let mut read = Label::default();
     each(bytes, |number, value| {
         match number {
-            1 => read.key = text_at(table, value)?,
-            2 => read.text = text_at(table, value)?,
+            1 => read.key = table.at(value)?,
+            2 => read.text = table.at(value)?,
             3 => read.number = value.signed()?,
-            4 => read.unit = text_at(table, value)?,
+            4 => read.unit = table.at(value)?,
             _ => {}
         }
         Ok(())
@@ -649,6 +713,41 @@ pub(super) mod tests {
         }
         let error = Profile::parse(&packer.finish().unwrap()).unwrap_err();
         assert!(error.contains("unpacks to more than"), "{error}");
+    }
+
+    /// Nothing of it is large, and all of it together would be.
+    #[test]
+    fn a_small_file_does_not_become_a_large_profile() {
+        let long = 100_000;
+        let mut named = cpu(&[]);
+        named.functions = vec![Function { name: "a".repeat(long), ..Function::default() }; 100];
+        let mut labelled = cpu(&[("main.main:1", 1)]);
+        labelled.samples[0].labels = vec![Label { key: "a".repeat(long), ..Label::default() }; 100];
+        let mut commented = cpu(&[]);
+        commented.comments = vec!["a".repeat(long); 100];
+        for crafted in [&named, &labelled, &commented] {
+            let bytes = crafted.to_plain();
+            assert!(bytes.len() < long + 10_000, "{}", bytes.len());
+            let error = Profile::parse_plain(&bytes, 1 << 20).unwrap_err();
+            assert!(error.contains("would take more than 1048576 bytes of memory"), "{error}");
+            assert_eq!(Profile::parse_plain(&bytes, 100 << 20).as_ref(), Ok(crafted), "no more than that");
+        }
+        // Fields without contents (labels, types of values, texts), and numbers of a byte.
+        let field = |number: u64, inner: &[u8]| {
+            let mut out = Message::default();
+            out.bytes(number, inner);
+            out.0
+        };
+        let labels = field(2, &field(3, b"").repeat(20_000));
+        let stack = field(2, &field(1, &[1; 100_000]));
+        let head = cpu(&[("main.main:1", 1)]).to_plain();
+        for (number, many) in
+            [(2, labels), (1, field(1, b"").repeat(20_000)), (6, field(6, b"").repeat(50_000)), (0, stack)]
+        {
+            let bytes = [&head[..], &many].concat();
+            let error = Profile::parse_plain(&bytes, 700_000).unwrap_err();
+            assert!(error.contains("would take more than"), "{number}: {error}");
+        }
     }
 
     proptest! {

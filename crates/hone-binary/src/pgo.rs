@@ -482,7 +482,11 @@ pub(crate) fn tally_of(runner: &dyn Runner, profdata: &Path, work: &Path, raw: &
     fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
     let merged = folder.join("tally.profdata");
     let files: Vec<(PathBuf, u64)> = files.into_iter().map(|(path, _)| (path, 1)).collect();
-    runner.run(&plan::merge(profdata, work, &files, false, &merged)).map_err(unmergeable)?;
+    let (call, list) = merge_call(profdata, work, &files, false, &merged)?;
+    runner.run(&call).map_err(unmergeable)?;
+    if let Some(list) = list {
+        fs::remove_file(&list).with_context(|| format!("{} can't be removed", list.display()))?;
+    }
     let tally = read_profile(runner, profdata, work, &merged).map(|profile| Tally::of_profile(&profile));
     fs::remove_file(&merged).with_context(|| format!("{} can't be removed", merged.display()))?;
     tally
@@ -494,6 +498,24 @@ pub(crate) struct MergeInput {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) weight: u64,
+}
+
+/// A service that forks leaves a profile for each process: more of them than a command line holds are named in a file, which is written
+/// here and answered with the call.
+fn merge_call(
+    profdata: &Path,
+    work: &Path,
+    profiles: &[(PathBuf, u64)],
+    samples: bool,
+    into: &Path,
+) -> Result<(Call, Option<PathBuf>)> {
+    if profiles.len() <= plan::MOST_ARGUMENTS {
+        return Ok((plan::merge(profdata, work, profiles, samples, into), None));
+    }
+    let list = into.with_extension("inputs");
+    let text = plan::list_of(profiles).map_err(anyhow::Error::msg)?;
+    fs::write(&list, text).with_context(|| format!("{} can't be written", list.display()))?;
+    Ok((plan::merge_listed(profdata, work, &list, samples, into), Some(list)))
 }
 
 /// Merges files of one form into one, named by its own hash.
@@ -509,7 +531,7 @@ pub(crate) fn merge_files(
     let ending = if samples { SAMPLES_ENDING } else { "profdata" };
     let fresh = folder.join(format!("merging.{ending}"));
     let paths: Vec<(PathBuf, u64)> = inputs.iter().map(|input| (input.path.clone(), input.weight)).collect();
-    let call = plan::merge(profdata, work, &paths, samples, &fresh);
+    let (call, _) = merge_call(profdata, work, &paths, samples, &fresh)?;
     runner.run(&call).map_err(unmergeable)?;
     let bytes = fs::read(&fresh).with_context(|| format!("{} can't be read", fresh.display()))?;
     let sha256 = sha256_hex(&bytes);
@@ -653,4 +675,54 @@ fn read_log(path: &Path) -> Option<String> {
     let size = path.metadata().ok()?.len();
     let bytes = (size <= LOG_BYTES).then(|| fs::read(path).ok()).flatten()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_tool::System;
+
+    use super::*;
+
+    /// Forty thousand processes, each with a profile of its own, in folders with long names: none of their names is in the command.
+    #[test]
+    fn more_profiles_than_a_command_line_holds_go_by_a_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let raw: Vec<(PathBuf, u64)> =
+            (0..40_000).map(|at| (format!("/{}/{at}.profraw", "a".repeat(200)).into(), 2)).collect();
+        let into = dir.path().join("merging.profdata");
+        let (call, list) = merge_call(Path::new("llvm-profdata"), dir.path(), &raw, false, &into).unwrap();
+        assert!(call.to_string().len() < 1_000, "{call}");
+        let text = fs::read_to_string(list.unwrap()).unwrap();
+        assert_eq!((text.lines().count(), text.starts_with("2,/aaa")), (40_000, true));
+        let (call, list) =
+            merge_call(Path::new("llvm-profdata"), dir.path(), &raw[..2], false, &into).unwrap();
+        assert_eq!(call.to_string().matches("--weighted-input=2,/aaa").count(), 2);
+        assert_eq!(list, None);
+    }
+
+    #[test]
+    fn a_list_of_profiles_is_merged_as_they_are() {
+        let Ok(profdata) = Tool::new("llvm-profdata", "").locate(&[]) else {
+            assert!(
+                env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"),
+                "llvm-profdata is missing"
+            );
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let inputs: Vec<MergeInput> = (0..150_u64)
+            .map(|at| {
+                // As a name may be, commas and all.
+                let path = dir.path().join(format!("a, {at}.proftext"));
+                fs::write(&path, format!(":ir\nmain\n1\n1\n{at}\n")).unwrap();
+                MergeInput { path, bytes: 1, weight: 1 + at % 2 }
+            })
+            .collect();
+        let merged = merge_files(&system, profdata.path(), dir.path(), &inputs, false).unwrap();
+        let profile = read_profile(&system, profdata.path(), dir.path(), &merged.path).unwrap();
+        let expected: u64 = (0..150).map(|at| at * (1 + at % 2)).sum();
+        assert_eq!((profile.total_count, merged.raw_files), (expected, 150));
+        prove_sum(&system, profdata.path(), dir.path(), &inputs[..0], &merged).unwrap_err();
+    }
 }

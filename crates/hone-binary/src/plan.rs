@@ -1,6 +1,7 @@
 //! The calls, as values. Nothing here looks at the world.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -172,7 +173,45 @@ pub(crate) fn metadata(cargo: &Path, manifest_dir: &Path) -> Call {
     ])
 }
 
-/// Merges profiles, each taken so many times.
+/// With a path of 4,096 bytes each these are far below what Linux lets a command line have (2 MiB at its default).
+pub(crate) const MOST_ARGUMENTS: usize = 100;
+
+/// Profiles with their weights as llvm-profdata takes them out of a file: one on each line.
+///
+/// # Errors
+/// In words, when a path can't stand there.
+pub(crate) fn list_of(profiles: &[(PathBuf, u64)]) -> Result<Vec<u8>, String> {
+    let mut list = Vec::new();
+    for (path, weight) in profiles {
+        let name = path.as_os_str().as_bytes();
+        if name.contains(&b'\n') {
+            return Err(format!(
+                "{} has a line break in its name, and so can't be in a list",
+                path.display()
+            ));
+        }
+        // With a weight in front, a comma in a path is one of the path.
+        list.extend_from_slice(format!("{weight},").as_bytes());
+        list.extend_from_slice(name);
+        list.push(b'\n');
+    }
+    Ok(list)
+}
+
+/// Merges the profiles of a list.
+pub(crate) fn merge_listed(profdata: &Path, work: &Path, list: &Path, samples: bool, into: &Path) -> Call {
+    let mut word = OsString::from("--input-files=");
+    word.push(list);
+    merging(profdata, work, samples, into).arg(word).produces(into)
+}
+
+fn merging(profdata: &Path, work: &Path, samples: bool, into: &Path) -> Call {
+    let call = Call::new("merge-profile", profdata, work).arg("merge");
+    let call = if samples { call.arg("--sample") } else { call };
+    call.arg("-o").arg(into)
+}
+
+/// Merges profiles, each taken so many times. No more than [`MOST_ARGUMENTS`].
 pub(crate) fn merge(
     profdata: &Path,
     work: &Path,
@@ -180,8 +219,6 @@ pub(crate) fn merge(
     samples: bool,
     into: &Path,
 ) -> Call {
-    let call = Call::new("merge-profile", profdata, work).arg("merge");
-    let call = if samples { call.arg("--sample") } else { call };
     let weighted = profiles.iter().map(|(path, weight)| match weight {
         1 => path.clone().into_os_string(),
         weight => {
@@ -190,7 +227,7 @@ pub(crate) fn merge(
             word
         }
     });
-    call.arg("-o").arg(into).args(weighted).produces(into)
+    merging(profdata, work, samples, into).args(weighted).produces(into)
 }
 
 /// Writes a merged profile as text, with every counter.
@@ -323,6 +360,12 @@ mod tests {
             merge(tool, work, &raw[..1], true, m).to_string(),
             "cd /w && /rust/llvm-profdata merge --sample -o /w/m /w/raw/1_2.profraw"
         );
+        assert_eq!(
+            merge_listed(tool, work, Path::new("/w/l"), true, m).to_string(),
+            "cd /w && /rust/llvm-profdata merge --sample -o /w/m --input-files=/w/l"
+        );
+        assert_eq!(list_of(&raw).unwrap(), b"1,/w/raw/1_2.profraw\n3,/w/raw/3_4.profraw\n");
+        assert!(list_of(&[("/w/a\nb".into(), 1)]).unwrap_err().contains("line break"));
         let text = Path::new("/w/t");
         assert_eq!(
             dump(tool, work, m, false, text).to_string(),

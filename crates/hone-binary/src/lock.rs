@@ -26,8 +26,9 @@ const MOST_BYTES: u64 = 4 << 20;
 /// A merge of a fleet tells so many trainings one by one, and the others together.
 const MOST_TRAININGS: usize = 1_000;
 
-/// Beyond these, a weight is a slip of the pen.
-const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
+/// Beyond these, a weight is a slip of the pen. A training that was merged again and again, each time with a smaller share, comes to
+/// far less than any one merge takes.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
 /// What is wrong with a lock, or with the profile beside it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,14 @@ pub enum LockFault {
         /// The lock.
         file: PathBuf,
         /// What is wrong, with its line.
+        reason: String,
+    },
+    /// A lock that no reader would take.
+    #[error("the lock {} can't be written: {reason}\n  next: merge the trainings themselves, and not what was merged of them", file.display())]
+    NotWritable {
+        /// The lock.
+        file: PathBuf,
+        /// What is wrong.
         reason: String,
     },
     /// The lock has another version.
@@ -267,6 +276,11 @@ impl Lock {
         Ok(lock)
     }
 
+    /// Refuses what would be refused when it is read back.
+    pub(crate) fn writable(&self, profile: &Path) -> Result<(), LockFault> {
+        self.check().map_err(|reason| LockFault::NotWritable { file: Self::path(profile), reason })
+    }
+
     fn check(&self) -> Result<(), String> {
         let programs = self.programs.iter().map(|program| &program.sha256).filter(|hash| !hash.is_empty());
         let trainings = self.trainings.iter().filter_map(|training| training.sha256.as_ref());
@@ -283,8 +297,9 @@ impl Lock {
     /// Writes the lock beside its profile, whole or not at all, and answers its path.
     ///
     /// # Errors
-    /// [`LockFault::OtherContents`] when the profile there is another one.
+    /// [`LockFault::OtherContents`] when the profile there is another one, [`LockFault::NotWritable`] when no reader would take the lock.
     pub fn write(&self, profile: &Path) -> Result<PathBuf, LockFault> {
+        self.writable(profile)?;
         self.holds(profile)?;
         let path = Self::path(profile);
         let part = path.with_extension(format!("lock.{}.part", std::process::id()));
@@ -576,6 +591,22 @@ mod tests {
         assert!(matches!(lock(b"x").write(&profile), Err(LockFault::OtherContents { .. })));
         fs::remove_file(&profile).unwrap();
         assert!(matches!(Lock::read(&profile), Err(LockFault::Unreadable { .. })));
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let (_folder, profile) = locked(b"x");
+        let of = |weight: f64| Lock::new(profile_of(b"x"), vec![], vec![training("train", weight)]);
+        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-200] {
+            let fault = of(weight).write(&profile).unwrap_err();
+            assert!(matches!(fault, LockFault::NotWritable { .. }), "{weight}: {fault}");
+            assert!(fault.to_string().contains("a training has the weight"), "{fault}");
+        }
+        assert_eq!(Lock::read(&profile).unwrap().unwrap(), lock(b"x"), "the old one stays");
+        // A hundred merges in which it had three tenths.
+        let faded = of(0.3_f64.powi(100));
+        faded.write(&profile).unwrap();
+        assert_eq!(Lock::read(&profile).unwrap().unwrap(), faded);
     }
 
     #[test]

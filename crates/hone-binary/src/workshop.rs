@@ -591,15 +591,31 @@ pub(crate) fn whole_weights(weights: &[f64]) -> Result<Vec<u64>, Refusal> {
 }
 
 /// Whole numbers in the ratio of these, which are above 0: exactly where a factor up to a thousand makes them whole, otherwise
-/// with the smallest at a thousand, so that none is off by more than a thousandth.
+/// as [`nearly_whole_ratio`] has them.
 pub(crate) fn whole_ratio(weights: &[f64]) -> Vec<u64> {
     const FINEST: u32 = 1000;
     let times = |factor: f64| weights.iter().map(move |weight| weight * factor);
     let is_whole = |weight: f64| weight >= 0.5 && (weight - weight.round()).abs() < 1e-9 * weight.max(1.0);
     let exact = (1..=FINEST).map(f64::from).find(|&factor| times(factor).all(is_whole));
+    exact.map_or_else(|| nearly_whole_ratio(weights), |factor| rounded(times(factor)))
+}
+
+/// The smallest whole numbers in the ratio of these, which are above 0, of which none is off by more than a thousandth: what is taken
+/// more times than it must be comes to the end of its type the sooner.
+pub(crate) fn nearly_whole_ratio(weights: &[f64]) -> Vec<u64> {
+    const MOST_OFF: f64 = 1e-3;
+    // Half of one is a thousandth of it.
+    const LEAST_AT_MOST: u32 = 500;
     let least = weights.iter().copied().fold(f64::INFINITY, f64::min);
-    let factor = exact.unwrap_or(f64::from(FINEST) / least);
-    let whole: Vec<u64> = times(factor).map(|weight| weight.round() as u64).collect();
+    let times = |smallest: u32| weights.iter().map(move |weight| weight / least * f64::from(smallest));
+    let is_near = |weight: f64| (weight - weight.round()).abs() <= MOST_OFF * weight;
+    let smallest = (1..LEAST_AT_MOST).find(|&smallest| times(smallest).all(is_near));
+    rounded(times(smallest.unwrap_or(LEAST_AT_MOST)))
+}
+
+/// To the nearest, without what all have in common.
+fn rounded(weights: impl Iterator<Item = f64>) -> Vec<u64> {
+    let whole: Vec<u64> = weights.map(|weight| weight.round() as u64).collect();
     let common = whole.iter().copied().fold(0, greatest_common_divisor).max(1);
     whole.into_iter().map(|weight| weight / common).collect()
 }
@@ -706,6 +722,10 @@ mod tests {
         assert_eq!(whole(&[0.001, 1000.0]), [1, 1_000_000]);
         assert_eq!(whole(&[1.0 / 3.0, 2.0 / 3.0]), [1, 2]);
         assert_eq!(whole(&[]), [] as [u64; 0]);
+        assert_eq!(whole(&[1.0, 1.001]), [1_000, 1_001], "exactly where that can be");
+        assert_eq!(nearly_whole_ratio(&[1.0, 1.001]), [1, 1]);
+        assert_eq!(nearly_whole_ratio(&[1.0, std::f64::consts::PI]), [7, 22], "no more than they must be");
+        assert_eq!(nearly_whole_ratio(&[8e-7, 1.0]), [1, 1_250_000]);
         for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-4, 1e4] {
             assert!(matches!(whole_weights(&[1.0, wrong]), Err(Refusal::Weight { .. })), "{wrong}");
         }
@@ -719,6 +739,8 @@ mod tests {
                 let ratio = (*b as f64 / whole[0] as f64) / (a / weights[0]);
                 prop_assert!((ratio - 1.0).abs() < 2e-3, "{weights:?} {whole:?}");
             }
+            let least = nearly_whole_ratio(&weights).into_iter().min().unwrap();
+            prop_assert!(least <= 500, "{weights:?} {least}");
         }
     }
 }

@@ -223,6 +223,28 @@ fn hosts_are_weighed_by_their_names() {
     assert_eq!(placed(), by_hand("hand.fdata", ["--weights", "3,3,2"], &[all[0], all[1], all[3]]));
 }
 
+/// A host that was watched for a month, and one that was for a second.
+#[test]
+fn hosts_whose_counts_are_far_apart_have_the_same_share() {
+    let fleet = Fleet::in_a_folder();
+    let push = |name: &str, callee: &str, count: u64, host: &str| {
+        let file = format!("{name}.fdata");
+        fleet.trained(&file, &format!("1 main 0 1 {callee} 0 0 {count}\n"), BUILD);
+        fleet.push(&file, host);
+    };
+    push("a", "busy", 5_000_000_000, "a");
+    push("b", "idle", 4_000, "b");
+    fleet.merged(&["--same-for-hosts"]);
+    let expected = "1 main 0 1 busy 0 0 4000\n1 main 0 1 idle 0 0 4000\n";
+    assert_eq!(fs::read_to_string(fleet.path("sum.fdata")).unwrap(), expected);
+    push("c", "busy", 9_000_000_000_000_000_000, "c");
+    let refused = fleet.merge(&["--same-for-hosts"]).expect_code(1);
+    refused
+        .expect_error("of host b can't have its share: it has 4000 counts")
+        .expect_error("--host-weight")
+        .expect_error("--last");
+}
+
 #[test]
 fn what_is_broken_in_a_place_is_named_and_left_out_only_when_told() {
     let fleet = Fleet::in_a_folder().filled();

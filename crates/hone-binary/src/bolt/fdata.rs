@@ -38,11 +38,12 @@ const EXPECTED: [(usize, usize); 6] = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (
 /// Records that are looked up together.
 const BATCH: usize = 32;
 
-/// Weights are kept in units of 2^-32.
-pub(crate) const WEIGHT_BITS: u32 = 32;
+/// Bits of the largest weight of a merge in the units in which its weights are kept. A weight of 10^-12 of it still has 23 of its own,
+/// and the largest count times the largest weight has room for a few more.
+const WEIGHT_BITS: u32 = 63;
 
-/// A weight outside of these is a slip of the pen.
-const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+/// A weight outside of these is a slip of the pen, or of a profile that is nothing beside the others.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-12..=1e6;
 
 /// What is wrong with a profile, or with a set of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +108,7 @@ pub enum FdataFault {
         there: &'static str,
     },
     /// A weight that is none.
-    #[error("the weight {weight} of {} is not between 0.000001 and 1000000", file.display())]
+    #[error("the weight {weight} of {} is not between 10^-12 and 1000000", file.display())]
     Weight {
         /// The file.
         file: PathBuf,
@@ -501,7 +502,7 @@ fn refuse_beginning(file: &Path, data: &[u8]) -> Result<(), FdataFault> {
 pub struct Weighted {
     /// The profile.
     pub file: PathBuf,
-    /// Its counts are multiplied by this, between 0.000001 and 1000000.
+    /// Its counts are multiplied by this, between 10^-12 and 1000000.
     pub weight: f64,
 }
 
@@ -529,6 +530,8 @@ pub struct MergedFdata {
     pub total: u64,
     /// Counts that would have been larger than BOLT reads, and were kept at the largest.
     pub clipped: u64,
+    /// Weights were kept in units of 2 to the minus this.
+    pub weight_bits: u32,
 }
 
 /// Weights with which each file has the wanted share in the sum of all counts, whatever their lengths; the largest is 1.
@@ -553,7 +556,8 @@ pub fn weights_for_shares(totals: &[u64], shares: &[f64]) -> Option<Vec<f64>> {
 pub fn merge(files: &[Weighted], output: &Path) -> Result<MergedFdata, FdataFault> {
     let head = common_head(files)?;
     let samples = head.samples.is_some();
-    let pieces = files.iter().map(halves).collect::<Result<Vec<_>, _>>()?;
+    let units = unit_bits(files);
+    let pieces = files.iter().map(|file| halves(file, units)).collect::<Result<Vec<_>, _>>()?;
     let table_of = |part: usize| Table::of_pieces(pieces.iter().map(|halves| &halves[part]), samples);
     let tables = std::thread::scope(|scope| {
         let second = scope.spawn(|| table_of(1));
@@ -568,8 +572,15 @@ pub fn merge(files: &[Weighted], output: &Path) -> Result<MergedFdata, FdataFaul
             return Err(FdataFault::Empty { file: file.clone() });
         }
     }
-    let (total, clipped) = table.write(&head, output).map_err(|error| unreadable(output, &error))?;
-    Ok(MergedFdata { head, records: table.entries.len() as u64, total, clipped, files: table.brought })
+    let (total, clipped) = table.write(&head, units, output).map_err(|error| unreadable(output, &error))?;
+    let records = table.entries.len() as u64;
+    Ok(MergedFdata { head, records, total, clipped, weight_bits: units, files: table.brought })
+}
+
+/// Weights are kept in units of 2 to the minus this.
+fn unit_bits(files: &[Weighted]) -> u32 {
+    let largest = files.iter().map(|file| file.weight).fold(1.0, f64::max);
+    WEIGHT_BITS.saturating_sub(largest.log2().ceil() as u32)
 }
 
 /// Reads all heads before anything else, so that a wrong set is refused at once.
@@ -616,7 +627,7 @@ struct Piece<'a> {
 
 /// The halves of a file, at the end of a line. Each half goes to a thread, with those of the other files: profiles of one
 /// program have one order, so that the threads meet few of each other's records.
-fn halves(file: &Weighted) -> Result<[Piece<'_>; 2], FdataFault> {
+fn halves(file: &Weighted, units: u32) -> Result<[Piece<'_>; 2], FdataFault> {
     let failed = |error: io::Error| unreadable(&file.file, &error);
     let mut opened = File::open(&file.file).map_err(failed)?;
     let size = opened.metadata().map_err(failed)?.len();
@@ -632,12 +643,12 @@ fn halves(file: &Weighted) -> Result<[Piece<'_>; 2], FdataFault> {
             None => middle += read as u64,
         }
     };
-    let weight = (file.weight * (1_u64 << WEIGHT_BITS) as f64).round() as u64;
+    let weight = (file.weight * (1_u64 << units) as f64).round() as u64;
     let piece = |begin, end| Piece { file: &file.file, weight, begin, end };
     Ok([piece(0, middle.min(size)), piece(middle.min(size), size)])
 }
 
-/// A record of the result. Sums are in units of 2^-32.
+/// A record of the result. Sums are in the units of the weights.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     start: usize,
@@ -924,7 +935,7 @@ impl Table {
     }
 
     /// Writes beside the output and renames; the sum of all counts and how many were clipped.
-    fn write(&self, head: &Head, output: &Path) -> io::Result<(u64, u64)> {
+    fn write(&self, head: &Head, units: u32, output: &Path) -> io::Result<(u64, u64)> {
         let folder =
             output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The system's mask says who may read it, as with any other file.
@@ -940,13 +951,13 @@ impl Table {
                 if (key[0] >= b'3') != memory {
                     continue;
                 }
-                let count = rounded(entry.count);
+                let count = rounded(entry.count, units);
                 total = total.saturating_add(count);
                 clipped += u64::from(count == LARGEST_COUNT);
                 out.extend_from_slice(key);
                 out.push(b' ');
                 if entry.branch {
-                    push_number(&mut out, rounded(entry.mispredicted));
+                    push_number(&mut out, rounded(entry.mispredicted, units));
                     out.push(b' ');
                 }
                 push_number(&mut out, count);
@@ -985,8 +996,8 @@ impl Entry {
 }
 
 /// To the nearest; what is above 0 stays above 0.
-fn rounded(sum: u128) -> u64 {
-    let nearest = (sum.saturating_add(1 << (WEIGHT_BITS - 1))) >> WEIGHT_BITS;
+fn rounded(sum: u128, units: u32) -> u64 {
+    let nearest = (sum.saturating_add((1 << units) >> 1)) >> units;
     u64::try_from(nearest).unwrap_or(u64::MAX).clamp(u64::from(sum > 0), LARGEST_COUNT)
 }
 
@@ -1007,11 +1018,11 @@ pub(crate) fn fuzz(data: &[u8]) {
     let whole = memrchr(b'\n', data).map_or(used, |end| (end + 1).max(used));
     let mut table = Table { samples, ..Table::default() };
     let mut brought = Brought::default();
-    let once = table.add_lines(&data[used..whole], 1 << WEIGHT_BITS, &mut brought).is_ok();
+    let once = table.add_lines(&data[used..whole], 1, &mut brought).is_ok();
     assert!(table.entries.len() as u64 <= brought.records);
     table.cursors = [0; 2];
     let first = table.entries.len();
-    let again = table.add_lines(&data[used..whole], 1 << WEIGHT_BITS, &mut brought).is_ok();
+    let again = table.add_lines(&data[used..whole], 1, &mut brought).is_ok();
     assert_eq!(once, again);
     assert!(!once || table.entries.len() == first, "the second time nothing is new");
 }
@@ -1143,7 +1154,18 @@ mod tests {
             huge,
             "no wrap, and BOLT reads no more"
         );
-        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
+        let many: &[u8] = b"1 a 1 1 a 2 0 5000000000000\n";
+        let few: &[u8] = b"1 a 1 1 a 3 0 9\n";
+        assert_eq!(
+            merged(&[(many, 1.8e-12), (few, 1.0)]).unwrap(),
+            "1 a 1 1 a 2 0 9\n1 a 1 1 a 3 0 9\n",
+            "a share of half, whatever a training's length"
+        );
+        assert_eq!(
+            merged(&[(many, 1e-6), (few, 1e6)]).unwrap(),
+            "1 a 1 1 a 2 0 5000000\n1 a 1 1 a 3 0 9000000\n"
+        );
+        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-13] {
             assert!(matches!(merged(&[(a, weight)]), Err(FdataFault::Weight { .. })));
         }
         assert_eq!(weights_for_shares(&[100, 400], &[0.5, 0.5]), Some(vec![1.0, 0.25]));

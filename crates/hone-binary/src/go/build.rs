@@ -353,16 +353,17 @@ impl Workshop for GoPgo<'_> {
         ProfileFiles { kind: ProfileKind::Pprof, folder: raw.to_path_buf() }
     }
 
-    /// Files, or folders of files that end in `.pprof`. Weights are taken as they are.
+    /// Files, or folders of files that end in `.pprof`. Weights count by what they are to each other.
     fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
         refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
         let profiles = files_of(raw)?;
+        let heaviest = profiles.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
         let mut merger = Merger::new();
         let mut raw_bytes = 0;
         for (file, weight) in &profiles {
             let (profile, bytes) = read(file)?;
             raw_bytes += bytes;
-            let merged = merger.add(&profile, *weight).map_err(anyhow::Error::msg);
+            let merged = merger.add(&profile, weight / heaviest).map_err(anyhow::Error::msg);
             merged.with_context(|| format!("{} can't be merged", file.display()))?;
         }
         let bytes = merger.finish().map_err(anyhow::Error::msg)?.to_bytes();

@@ -4,12 +4,30 @@
 use std::collections::HashMap;
 
 use super::pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
+use crate::workshop::nearly_whole_ratio;
+
+/// Sums are kept in units of 2^-64: a weight of 10^-12 is then exact to 3 in 100 million, and a sum that goes beyond its type is one
+/// that no value of a profile can hold either.
+const UNIT_BITS: u32 = 64;
+
+/// One, in these units.
+const ONE: f64 = 18_446_744_073_709_551_616.0;
+
+/// Where weights are made larger, sums come to half of what a value can hold, and no further.
+const LARGEST_SUM: f64 = (i64::MAX / 2) as f64;
+
+/// By how much a weight may be off where it is kept in units.
+pub(crate) const WEIGHT_OFF: f64 = 0.5 / ONE;
 
 /// A profile that others are added to.
 #[derive(Debug, Default)]
 pub struct Merger {
+    /// Its samples get their values at the end.
     merged: Profile,
-    profiles: u32,
+    /// Of each sample a sum for each type of value, in units.
+    sums: Vec<i128>,
+    /// The weight of each profile.
+    weights: Vec<f64>,
     functions: HashMap<Function, usize>,
     mappings: HashMap<MappingKey, usize>,
     locations: HashMap<Location, usize>,
@@ -25,7 +43,7 @@ impl Merger {
         Self::default()
     }
 
-    /// Adds a profile, all its values times `weight`. Weight 1 keeps them exactly; otherwise each value is rounded.
+    /// Adds a profile, all its values times `weight`. Weight 1 keeps them exactly. Sums are rounded once, at the end.
     ///
     /// # Errors
     /// In words, when the weight is not above 0, or when the profile counts something else than those before it.
@@ -34,6 +52,8 @@ impl Merger {
             return Err(format!("a profile has the weight {weight}: it must be a number above 0"));
         }
         self.add_header(profile)?;
+        self.weights.push(weight);
+        let weight = ((weight * ONE).round() as i128).max(1);
         let functions: Vec<usize> = profile
             .functions
             .iter()
@@ -49,25 +69,56 @@ impl Merger {
             let stack = sample.stack.iter().map(|&at| locations[at]).collect();
             self.sample(stack, sample, weight);
         }
-        self.profiles += 1;
         Ok(())
     }
 
-    /// The merged profile, without stacks whose values are all 0.
+    /// The merged profile, without stacks whose values are all 0. Weights that are not all whole numbers become such in the same
+    /// proportions, none off by more than a thousandth: most stacks of a profile were seen once or twice, and three tenths of that would
+    /// be rounded away.
     ///
     /// # Errors
     /// When nothing was added.
-    pub fn finish(mut self) -> Result<Profile, String> {
-        if self.profiles == 0 {
+    pub fn finish(self) -> Result<Profile, String> {
+        self.finish_scaled().map(|(merged, _)| merged)
+    }
+
+    /// As [`Merger::finish`], and by what all weights were multiplied for that.
+    ///
+    /// # Errors
+    /// When nothing was added.
+    pub fn finish_scaled(mut self) -> Result<(Profile, f64), String> {
+        if self.weights.is_empty() {
             return Err("there is no profile to merge".to_owned());
         }
+        let factor = self.factor();
+        let sums = self.sums.chunks_exact(self.merged.sample_types.len().max(1));
+        for (sample, sums) in self.merged.samples.iter_mut().zip(sums) {
+            sample.values = sums.iter().map(|&sum| value_of(sum, factor)).collect();
+        }
         self.merged.samples.retain(|sample| sample.values.iter().any(|&value| value != 0));
-        Ok(self.merged)
+        Ok((self.merged, factor))
+    }
+
+    /// What makes whole numbers of the weights, as far as sums have room for it.
+    fn factor(&self) -> f64 {
+        if self.weights.iter().all(|weight| weight.fract() == 0.0) {
+            return 1.0;
+        }
+        let whole = nearly_whole_ratio(&self.weights);
+        let least = whole.into_iter().zip(&self.weights).min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let wanted = least.map_or(1.0, |(whole, weight)| whole as f64 / weight);
+        let types = self.merged.sample_types.len().max(1);
+        let mut totals = vec![0.0; types];
+        for sums in self.sums.chunks_exact(types) {
+            totals.iter_mut().zip(sums).for_each(|(total, &sum)| *total += sum.unsigned_abs() as f64 / ONE);
+        }
+        let largest = totals.into_iter().fold(0.0, f64::max);
+        wanted.min((LARGEST_SUM / largest).max(1.0))
     }
 
     fn add_header(&mut self, profile: &Profile) -> Result<(), String> {
         let merged = &mut self.merged;
-        if self.profiles == 0 {
+        if self.weights.is_empty() {
             merged.sample_types.clone_from(&profile.sample_types);
             merged.period_type = profile.period_type.clone();
             merged.period = profile.period;
@@ -126,15 +177,17 @@ impl Merger {
         intern(&mut self.locations, &mut self.merged.locations, &location)
     }
 
-    fn sample(&mut self, stack: Vec<usize>, sample: &Sample, weight: f64) {
-        let merged = &mut self.merged;
+    /// The weight is in units.
+    fn sample(&mut self, stack: Vec<usize>, sample: &Sample, weight: i128) {
+        let (merged, sums) = (&mut self.merged, &mut self.sums);
+        let types = merged.sample_types.len();
         let at = *self.samples.entry((stack, sample.labels.clone())).or_insert_with_key(|(stack, labels)| {
-            let values = vec![0; sample.values.len()];
-            merged.samples.push(Sample { stack: stack.clone(), values, labels: labels.clone() });
+            merged.samples.push(Sample { stack: stack.clone(), values: Vec::new(), labels: labels.clone() });
+            sums.resize(merged.samples.len() * types, 0);
             merged.samples.len() - 1
         });
-        for (sum, &value) in merged.samples[at].values.iter_mut().zip(&sample.values) {
-            *sum = sum.saturating_add(weighted(value, weight));
+        for (sum, &value) in sums[at * types..][..types].iter_mut().zip(&sample.values) {
+            *sum = sum.saturating_add(i128::from(value).saturating_mul(weight));
         }
     }
 }
@@ -163,9 +216,18 @@ pub fn weights_for_shares(totals: &[i64], shares: &[f64]) -> Result<Vec<f64>, St
     }
 }
 
-fn weighted(value: i64, weight: f64) -> i64 {
-    // Beyond 2^53 a value passes through the float with its last digits rounded; beyond the type it stays at the end.
-    if weight == 1.0 { value } else { (value as f64 * weight).round() as i64 }
+/// A sum in units as a value, to the nearest. What is not 0 stays so, and what is too large stays at the end of the type.
+fn value_of(sum: i128, factor: f64) -> i64 {
+    let whole = if factor == 1.0 {
+        let half = 1_u128 << (UNIT_BITS - 1);
+        // At most 2^63.
+        ((sum.unsigned_abs() + half) >> UNIT_BITS) as i128 * sum.signum()
+    } else {
+        // Beyond 2^53 the last digits are rounded.
+        (sum as f64 / ONE * factor).round() as i128
+    };
+    let whole = if whole == 0 { sum.signum() } else { whole };
+    whole.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 fn intern<T: Clone + Eq + std::hash::Hash>(
@@ -206,7 +268,7 @@ mod tests {
         let b = cpu(&[("main.main:4>main.g:9", 10), ("main.main:3>main.f:8", 2)]);
         let merged = merge(&[(&a, 1.0), (&b, 2.5)]).unwrap();
         let values: Vec<i64> = merged.samples.iter().map(|sample| sample.values[0]).collect();
-        assert_eq!(values, [30, 30, 5], "f at 7, g (5 + 25), f at 8");
+        assert_eq!(values, [60, 60, 10], "f at 7, g (5 + 25), f at 8, each twice, since a weight is a half");
         assert_eq!((merged.functions.len(), merged.locations.len()), (3, 5));
         assert_eq!((merged.duration_ns, merged.period), (2_000_000_000, 10_000_000));
     }
@@ -252,7 +314,72 @@ mod tests {
         assert!(weights_for_shares(&[1], &[]).is_err());
     }
 
+    /// Of two kinds of value, as Go's profiles of CPU have them: samples, and nanoseconds at 100 of them a second.
+    fn sampled(stacks: &[(&str, i64)]) -> Profile {
+        let mut profile = of_kind("samples", "count", stacks);
+        profile.sample_types.push(ValueType { kind: "cpu".into(), unit: "nanoseconds".into() });
+        profile.samples.iter_mut().for_each(|sample| sample.values.push(sample.values[0] * 10_000_000));
+        profile
+    }
+
+    #[test]
+    fn no_stack_of_a_light_profile_is_rounded_away() {
+        let heavy = sampled(&[("main.main:1>main.heavy:2", 1_000)]);
+        let light = sampled(&[("main.main:1>main.f:2", 1), ("main.main:1>main.g:3", 4)]);
+        let mut merger = Merger::new();
+        merger.add(&heavy, 1.0).unwrap();
+        merger.add(&light, 0.01).unwrap();
+        let (merged, factor) = merger.finish_scaled().unwrap();
+        let counts: Vec<i64> = merged.samples.iter().map(|sample| sample.values[0]).collect();
+        assert_eq!((counts.as_slice(), factor), ([100_000, 1, 4].as_slice(), 100.0));
+        assert_eq!(merged.total(1), merged.total(0) * 10_000_000, "both kinds of value alike");
+        assert_eq!(merge(&[(&light, 0.3)]).unwrap(), light, "one alone is what it was");
+    }
+
+    /// Rounded one by one, a hundred halves are nothing, or twice what they are.
+    #[test]
+    fn single_samples_of_many_hosts_add_up() {
+        for weight in [0.49, 0.51] {
+            let single = sampled(&[("main.main:1", 1)]);
+            let once = sampled(&[("main.other:1", 100)]);
+            let mut all = vec![(&single, weight); 100];
+            all.push((&once, 1.0));
+            let merged = merge(&all).unwrap();
+            let [single, once] = [0, 1].map(|at| merged.samples[at].values[0] as f64);
+            assert!((single / once / weight - 1.0).abs() < 0.005, "{weight}: {single} of {once}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_become_larger_keeps_what_was_counted() {
+        let full = cpu(&[("main.main:1", i64::MAX / 2), ("main.f:1", 3)]);
+        let merged = merge(&[(&full, 1.0), (&cpu(&[("main.g:1", 7)]), 1e-3)]).unwrap();
+        let values: Vec<i64> = merged.samples.iter().map(|sample| sample.values[0]).collect();
+        assert_eq!(values, [i64::MAX / 2, 3, 1], "no room for a factor, and g was counted");
+        let most = cpu(&[("main.main:1", i64::MAX)]);
+        assert_eq!(merge(&[(&most, 1.0)]).unwrap(), most);
+        assert_eq!(merge(&[(&most, 1e6), (&most, 2.0)]).unwrap().total(0), i64::MAX, "no wrap");
+        let least = cpu(&[("main.main:1", i64::MIN)]);
+        assert_eq!(merge(&[(&least, 1.0), (&least, 1.0)]).unwrap().total(0), i64::MIN);
+    }
+
     proptest! {
+        #[test]
+        fn shares_are_those_of_the_weights(a in prop::collection::vec(1..1_000_i64, 1..20),
+                                           b in prop::collection::vec(1..1_000_i64, 1..20), weight in 1e-6..1.0_f64) {
+            let make = |name: &str, values: &[i64]| {
+                let stacks: Vec<String> = (0..values.len()).map(|at| format!("main.{name}{at}:1")).collect();
+                cpu(&stacks.iter().map(String::as_str).zip(values.iter().copied()).collect::<Vec<_>>())
+            };
+            let (one, other) = (make("a", &a), make("b", &b));
+            let merged = merge(&[(&one, 1.0), (&other, weight)]).unwrap();
+            prop_assert_eq!(merged.samples.len(), a.len() + b.len(), "no stack is lost");
+            let of_b: i64 = merged.samples[a.len()..].iter().map(|sample| sample.values[0]).sum();
+            let found = of_b as f64 / (merged.total(0) - of_b) as f64;
+            let wanted = other.total(0) as f64 * weight / one.total(0) as f64;
+            prop_assert!((found / wanted - 1.0).abs() < 2e-3, "{} and not {}", found, wanted);
+        }
+
         #[test]
         fn totals_add_up(a in prop::collection::vec((0..4_usize, 1..1_000_i64), 1..20),
                          b in prop::collection::vec((0..4_usize, 1..1_000_i64), 1..20)) {

@@ -33,7 +33,10 @@ pub use findings::{
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use kept::module_in;
 pub(crate) use kept::{coverage_of, findings_of, read_profile};
+pub(crate) use merge::WEIGHT_OFF;
 pub use merge::{Merger, weights_for_shares};
+#[cfg(test)]
+pub(crate) use pprof::tests::of_kind as profile_of_kind;
 pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 pub use proof::Coverage;
 pub use refusal::GoRefusal;

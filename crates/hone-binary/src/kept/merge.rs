@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,14 +15,12 @@ use crate::bolt::Origin;
 use crate::bolt::fdata;
 use crate::go;
 use crate::lock::{Lock, LockedProfile};
+use crate::plan::{MOST_ARGUMENTS, list_of};
 use crate::profile;
-use crate::workshop::whole_ratio;
+use crate::workshop::{nearly_whole_ratio, whole_ratio};
 
-/// Weights of llvm-profdata are whole numbers; beyond this ratio counts would not fit into their type.
-const MOST_APART: f64 = 1e6;
-
-/// With a path of 4,096 bytes each these are far below what Linux lets a command line have (2 MiB at its default).
-const MOST_ARGUMENTS: usize = 100;
+/// Where the smallest weight is so many times smaller than the largest, the one profile is nothing beside the other.
+const MOST_APART: f64 = 1e12;
 
 /// Of two builds of one program, this share of the functions of the one with fewer must be in the other: the rule of the
 /// proof that a profile is of its program.
@@ -74,6 +71,8 @@ pub struct MergedProfile {
 struct Known {
     opened: Opened,
     facts: LockedProfile,
+    /// Sums of its counts; of Go one for each type of value.
+    sums: Vec<i128>,
     lock: Option<Lock>,
     taken: Vec<Taken>,
 }
@@ -96,11 +95,7 @@ impl Keeper<'_> {
         let Some(first) = known.first() else {
             return Err(KeptFault::Weights("no profile was named".to_owned()).into());
         };
-        let totals: Vec<u64> = known.iter().map(|known| known.facts.total_count).collect();
-        let mut weights = weights.of(&totals)?;
-        if first.opened.kind == Kind::Profdata {
-            weights = whole(&weights)?.into_iter().map(|weight| weight as f64).collect();
-        }
+        let weights = weights.of(first.opened.kind, &known)?;
         let part = part_of(output)?;
         let merged = match first.opened.kind {
             Kind::Profdata => self.merge_llvm(&known, &weights, &part).map(|()| Rounding::default()),
@@ -108,19 +103,23 @@ impl Keeper<'_> {
             Kind::Pprof => merge_go(&known, &weights, &part),
         };
         let made = merged.and_then(|rounding| {
-            let facts = self.facts(&part)?;
-            prove_sum(first.opened.kind, &totals, &weights, &facts, &rounding)?;
+            let weights: Vec<f64> = weights.iter().map(|weight| times(*weight, rounding.factor)).collect();
+            let merged = self.open(&part)?;
+            let parts = known.iter().map(|known| known.sums.as_slice()).zip(weights.iter().copied());
+            prove_sum(&merged.facts(), &merged.sums(), &parts.collect::<Vec<_>>(), &rounding)?;
+            let lock = lock_of(&known, &weights, merged.facts());
+            lock.writable(output)?;
             fs::rename(&part, output).with_context(|| format!("{} can't be written", output.display()))?;
-            Ok((facts, rounding.clipped))
+            Ok((weights, lock, rounding.clipped))
         });
-        let (facts, clipped) = made.inspect_err(|_| drop(fs::remove_file(&part)))?;
-        finish(known, weights, facts, output, clipped)
+        let (weights, lock, clipped) = made.inspect_err(|_| drop(fs::remove_file(&part)))?;
+        finish(known, weights, &lock, output, clipped)
     }
 
     /// Reads all inputs, one at a time, and refuses those that do not belong together.
     fn known(&self, files: &[PathBuf], different_builds: bool) -> Result<Vec<Known>> {
         let mut known: Vec<Known> = Vec::new();
-        let mut functions: Option<Functions> = None;
+        let mut functions = Functions::default();
         for file in files {
             // The kind is told before anything is read whole.
             if let Some(first) = known.first() {
@@ -132,20 +131,13 @@ impl Keeper<'_> {
             if let Some(first) = known.first() {
                 opened.like(&first.opened)?;
             }
-            let (facts, lock, taken) = (opened.facts(), opened.lock()?, opened.builds()?);
-            if let Contents::Profdata(profile) = &opened.contents {
-                let of_this = Functions::of(profile);
-                match (&functions, known.first()) {
-                    (Some(others), Some(first)) if !different_builds => {
-                        others.same(&of_this).map_err(|reason| builds(file, first, reason))?;
-                    }
-                    _ => functions = Some(of_this),
-                }
-            } else if let Some(first) = known.first().filter(|_| !different_builds) {
-                same_build(&taken, &first.taken).map_err(|reason| builds(file, first, reason))?;
+            let (facts, sums) = (opened.facts(), opened.sums());
+            let (lock, taken) = (opened.lock()?, opened.builds()?);
+            if !different_builds {
+                one_build(&opened, &taken, &known, &mut functions)?;
             }
             opened.contents = opened.contents.head();
-            known.push(Known { opened, facts, lock, taken });
+            known.push(Known { opened, facts, sums, lock, taken });
         }
         Ok(known)
     }
@@ -188,28 +180,20 @@ impl Keeper<'_> {
     /// Profiles with their weights as llvm-profdata takes them: each as an argument, or, of more than a command line may hold, in a
     /// list of lines.
     fn inputs_of_llvm(&self, known: &[Known], weights: &[f64]) -> Result<Vec<OsString>> {
-        let weighted = known.iter().zip(weights).map(|(known, weight)| {
-            let mut text = OsString::from(format!("{},", *weight as u64));
-            text.push(profdata::absolute(&known.opened.file));
-            text
-        });
+        let weighted = known
+            .iter()
+            .zip(weights)
+            .map(|(known, weight)| (profdata::absolute(&known.opened.file), *weight as u64));
         if known.len() <= MOST_ARGUMENTS {
-            let option = |text: OsString| {
-                let mut option = OsString::from("--weighted-input=");
-                option.push(text);
+            let option = |(file, weight): (PathBuf, u64)| {
+                let mut option = OsString::from(format!("--weighted-input={weight},"));
+                option.push(file);
                 option
             };
             return Ok(weighted.map(option).collect());
         }
         let list = profdata::absolute(&self.scratch.join("inputs.txt"));
-        let mut text = Vec::new();
-        for line in weighted {
-            if line.as_bytes().contains(&b'\n') {
-                anyhow::bail!("{} has a line break in its name, and so can't be in a list", line.display());
-            }
-            text.extend_from_slice(line.as_bytes());
-            text.push(b'\n');
-        }
+        let text = list_of(&weighted.collect::<Vec<_>>()).map_err(anyhow::Error::msg)?;
         fs::write(&list, text).with_context(|| format!("{} can't be written", list.display()))?;
         let mut option = OsString::from("--input-files=");
         option.push(list);
@@ -229,43 +213,78 @@ fn same_kind(file: &Path, kind: Kind, first: &Known) -> Result<(), KeptFault> {
     })
 }
 
-fn builds(file: &Path, first: &Known, reason: String) -> KeptFault {
-    KeptFault::Builds { file: file.to_path_buf(), other: first.opened.file.clone(), reason }
+/// Refuses a profile of another build than those before it, as far as is known which these are of.
+fn one_build(
+    opened: &Opened,
+    taken: &[Taken],
+    known: &[Known],
+    functions: &mut Functions,
+) -> Result<(), KeptFault> {
+    let differs = |from: usize, reason: String| KeptFault::Builds {
+        file: opened.file.clone(),
+        other: known[from].opened.file.clone(),
+        reason,
+    };
+    if let Contents::Profdata(profile) = &opened.contents {
+        return functions.add(profile, known.len()).map_err(|(from, reason)| differs(from, reason));
+    }
+    match known.iter().position(|known| !known.taken.is_empty()) {
+        Some(from) => same_build(taken, &known[from].taken).map_err(|reason| differs(from, reason)),
+        None => Ok(()),
+    }
 }
 
-/// Names and hashes of control flow in a profile of LLVM: what makes two builds the same to the compiler.
-struct Functions(BTreeSet<(String, u64)>);
+/// Names and hashes of control flow in the profiles of LLVM so far: what makes builds the same to the compiler. A sparse profile
+/// leaves out what did not run, so that each may know functions that those before it do not.
+#[derive(Default)]
+struct Functions(BTreeMap<String, Flow>);
+
+/// Hashes of control flow under one name.
+#[derive(Default)]
+struct Flow {
+    hashes: BTreeSet<u64>,
+    /// The first profile that has the name.
+    from: usize,
+}
 
 impl Functions {
-    fn of(profile: &profile::Profile) -> Self {
-        Self(profile.functions.iter().map(|function| (function.name.clone(), function.hash)).collect())
+    /// Adds the functions of the profile `at`, after it was held against those before it: every name has the same hashes in both, and nearly
+    /// all functions of the side with fewer are on the other. What differs is told with the profile that it differs from.
+    fn add(&mut self, profile: &profile::Profile, at: usize) -> Result<(), (usize, String)> {
+        let mut here: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+        for function in &profile.functions {
+            here.entry(&function.name).or_default().insert(function.hash);
+        }
+        if !self.0.is_empty() {
+            self.same(&here)?;
+        }
+        for (name, hashes) in here {
+            match self.0.get_mut(name) {
+                Some(flow) => flow.hashes.extend(hashes),
+                None => drop(self.0.insert(name.to_owned(), Flow { hashes, from: at })),
+            }
+        }
+        Ok(())
     }
 
-    /// Every name has the same hashes in both, and nearly all functions of the one with fewer are in the other. (A sparse
-    /// profile leaves out what did not run.)
-    fn same(&self, other: &Self) -> Result<(), String> {
-        let by_name = |functions: &BTreeSet<(String, u64)>| {
-            let mut names: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-            for (name, hash) in functions {
-                names.entry(name.clone()).or_default().insert(*hash);
+    fn same(&self, here: &BTreeMap<&str, BTreeSet<u64>>) -> Result<(), (usize, String)> {
+        let (mut in_both, mut changed) = (0_usize, Vec::new());
+        for (name, hashes) in here {
+            let Some(flow) = self.0.get(*name) else { continue };
+            in_both += 1;
+            if flow.hashes.is_disjoint(hashes) {
+                changed.push((flow.from, *name));
             }
-            names
-        };
-        let (here, there) = (by_name(&self.0), by_name(&other.0));
-        let in_both: Vec<&String> = here.keys().filter(|name| there.contains_key(*name)).collect();
-        let changed: Vec<&&String> =
-            in_both.iter().filter(|name| here[**name].is_disjoint(&there[**name])).collect();
-        if let Some(one) = changed.first() {
-            let name = crate::proof::demangle(profile::symbol_of(one));
-            return Err(format!(
-                "control flow differs in {} of {} functions, in {name} for one",
-                changed.len(),
-                in_both.len()
-            ));
         }
-        let fewer = here.len().min(there.len());
-        if in_both.len() * 100 < fewer * LEAST_COMMON_PERCENT {
-            return Err(format!("only {} of {fewer} functions are in both", in_both.len()));
+        if let Some((from, one)) = changed.first() {
+            let name = crate::proof::demangle(profile::symbol_of(one));
+            let all = changed.len();
+            let reason = format!("control flow differs in {all} of {in_both} functions, in {name} for one");
+            return Err((*from, reason));
+        }
+        let fewer = here.len().min(self.0.len());
+        if in_both * 100 < fewer * LEAST_COMMON_PERCENT {
+            return Err((0, format!("only {in_both} of {fewer} functions are in both")));
         }
         Ok(())
     }
@@ -317,7 +336,8 @@ impl Contents {
 }
 
 impl Weights {
-    fn of(&self, totals: &[u64]) -> Result<Vec<f64>, KeptFault> {
+    fn of(&self, kind: Kind, known: &[Known]) -> Result<Vec<f64>, KeptFault> {
+        let totals: Vec<u64> = known.iter().map(|known| known.facts.total_count).collect();
         let (given, what) = match self {
             Self::Same => return Ok(vec![1.0; totals.len()]),
             Self::Each(weights) => (weights, "weights"),
@@ -333,27 +353,67 @@ impl Weights {
                 "{wrong} is none of the {what} between 0.000001 and 1000000"
             )));
         }
-        match self {
-            Self::Shares(shares) => weights_for_shares(totals, shares)
-                .ok_or_else(|| KeptFault::Weights("shares need profiles with counts".to_owned())),
+        match (self, kind) {
+            (Self::Shares(shares), _) => weights_for_shares(kind, &totals, shares).map_err(|apart| {
+                KeptFault::Apart { file: known[apart.at].opened.file.clone(), reason: apart.reason }
+            }),
+            (_, Kind::Profdata) => in_their_type(whole_ratio(given), &totals).map_err(KeptFault::Weights),
             _ => Ok(given.clone()),
         }
     }
 }
 
-/// Weights with which each profile gets its share of the sum; the largest is 1.
-pub fn weights_for_shares(totals: &[u64], shares: &[f64]) -> Option<Vec<f64>> {
-    fdata::weights_for_shares(totals, shares)
+/// Which profile can't have its share, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apart {
+    /// Its place among the others.
+    pub at: usize,
+    /// Why, in words.
+    pub reason: String,
 }
 
-/// Weights as llvm-profdata takes them.
-fn whole(weights: &[f64]) -> Result<Vec<u64>, KeptFault> {
-    let (least, most) =
-        weights.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &one| (a.min(one), b.max(one)));
-    if most / least > MOST_APART {
-        return Err(KeptFault::Weights(format!("{weights:?} are too far apart for llvm-profdata")));
+/// Weights with which each profile gets its share of the sum. The largest is 1; those of LLVM are whole numbers, the smallest ones in
+/// these proportions.
+///
+/// # Errors
+/// [`Apart`]: the profile with the fewest counts for its share, when they are too few beside those of others.
+pub fn weights_for_shares(kind: Kind, totals: &[u64], shares: &[f64]) -> Result<Vec<f64>, Apart> {
+    let Some(weights) = fdata::weights_for_shares(totals, shares) else {
+        let at = totals.iter().position(|total| *total == 0).unwrap_or(0);
+        return Err(Apart { at, reason: "a share needs counts above 0".to_owned() });
+    };
+    let by_weight = |a: &usize, b: &usize| weights[*a].total_cmp(&weights[*b]);
+    let most = (0..weights.len()).max_by(by_weight).unwrap_or(0);
+    let least = (0..weights.len()).min_by(by_weight).unwrap_or(0);
+    let apart = weights[most] / weights[least];
+    let differ = |reason: String| {
+        let few = format!("it has {} counts, and another one {}", totals[most], totals[least]);
+        Apart {
+            at: most,
+            reason: format!("{few}, of which each would count {apart:.1e} times less: {reason}"),
+        }
+    };
+    if apart > MOST_APART {
+        return Err(differ(format!("a merge goes up to {MOST_APART:.0e}")));
     }
-    Ok(whole_ratio(weights))
+    match kind {
+        Kind::Profdata => in_their_type(nearly_whole_ratio(&weights), totals).map_err(differ),
+        Kind::Fdata | Kind::Pprof => Ok(weights),
+    }
+}
+
+/// Refuses weights with which the sum of the counts of LLVM would go beyond their type.
+fn in_their_type(weights: Vec<u64>, totals: &[u64]) -> Result<Vec<f64>, String> {
+    let products = weights.iter().zip(totals).map(|(&weight, &total)| u128::from(weight) * u128::from(total));
+    let sum = products.fold(0, u128::saturating_add);
+    if sum > u128::from(u64::MAX) {
+        return Err(format!(
+            "llvm-profdata takes whole weights only, here up to {}, and with those the sum of the counts would be {:.1e}, beyond what it can hold",
+            weights.iter().max().unwrap_or(&1),
+            sum as f64
+        ));
+    }
+    Ok(weights.into_iter().map(|weight| weight as f64).collect())
 }
 
 /// A file beside the output, which gets the name when all is proven.
@@ -363,13 +423,31 @@ fn part_of(output: &Path) -> Result<PathBuf> {
     Ok(output.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id())))
 }
 
+/// A weight times the factor that was to make it whole, without what floats leave of the last digit.
+fn times(weight: f64, factor: f64) -> f64 {
+    let product = weight * factor;
+    let whole = product.round();
+    if (product - whole).abs() < 1e-9 * product { whole } else { product }
+}
+
 /// How far the sum of a merge may be from that of its parts, and why.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rounding {
-    /// Counts that were rounded to whole ones may have moved the sum by so much.
-    slack: f64,
+    /// Counts that were rounded to whole ones, each by a half, or up to 1 where that would be nothing.
+    rounded: f64,
+    /// By how much a weight may be off.
+    weight_off: f64,
     /// Counts that would have been larger than the form holds, and were kept at the largest.
     clipped: u64,
+    /// All weights were multiplied by this.
+    factor: f64,
+}
+
+impl Default for Rounding {
+    /// Nothing was rounded.
+    fn default() -> Self {
+        Self { rounded: 0.0, weight_off: 0.0, clipped: 0, factor: 1.0 }
+    }
 }
 
 fn merge_bolt(known: &[Known], weights: &[f64], output: &Path) -> Result<Rounding> {
@@ -379,51 +457,63 @@ fn merge_bolt(known: &[Known], weights: &[f64], output: &Path) -> Result<Roundin
         .map(|(known, &weight)| fdata::Weighted { file: known.opened.file.clone(), weight })
         .collect();
     let merged = fdata::merge(&files, output)?;
-    // A record's count and its mispredictions are rounded once, by a half, or up to 1 where that would be nothing; a weight by its
-    // last bit.
-    let bit = 0.5_f64.powi(fdata::WEIGHT_BITS as i32 + 1);
-    let of_weights: f64 = known.iter().map(|known| known.facts.total_count as f64 * bit).sum();
-    Ok(Rounding { slack: merged.records as f64 + of_weights, clipped: merged.clipped })
+    Ok(Rounding {
+        rounded: merged.records as f64,
+        weight_off: 0.5_f64.powi(merged.weight_bits as i32 + 1),
+        clipped: merged.clipped,
+        ..Rounding::default()
+    })
 }
 
 fn merge_go(known: &[Known], weights: &[f64], output: &Path) -> Result<Rounding> {
     let mut merger = go::Merger::new();
-    let mut slack = 0.0;
     for (known, &weight) in known.iter().zip(weights) {
         let file = &known.opened.file;
         let profile = go::read_profile(file)?;
-        if weight != 1.0 {
-            // Each sample by a half.
-            slack += profile.samples.len() as f64 / 2.0;
-        }
         let added = merger.add(&profile, weight).map_err(anyhow::Error::msg);
         added.with_context(|| format!("{} can't be merged", file.display()))?;
     }
-    let merged = merger.finish().map_err(anyhow::Error::msg)?;
+    let (merged, factor) = merger.finish_scaled().map_err(anyhow::Error::msg)?;
     fs::write(output, merged.to_bytes()).with_context(|| format!("{} can't be written", output.display()))?;
-    Ok(Rounding { slack, clipped: 0 })
+    let exact = weights.iter().all(|&weight| times(weight, factor).fract() == 0.0);
+    let rounded = if exact { 0.0 } else { merged.samples.len() as f64 };
+    Ok(Rounding { rounded, weight_off: go::WEIGHT_OFF * factor, clipped: 0, factor })
 }
 
 /// The sum of the result must be that of the inputs, each times its weight; a tool that leaves out what it can't add ends with 0. Where
-/// counts were rounded, the sum may be off by what that can have moved it, and by no more.
+/// counts were rounded, the sum may be off by what that can have moved it, and by no more. Of Go this holds for each type of value: the
+/// compiler takes the number of samples, people read times.
 fn prove_sum(
-    kind: Kind,
-    totals: &[u64],
-    weights: &[f64],
-    facts: &LockedProfile,
+    merged: &LockedProfile,
+    sums: &[i128],
+    parts: &[(&[i128], f64)],
     rounding: &Rounding,
 ) -> Result<()> {
+    sums.iter().enumerate().try_for_each(|(at, &found)| {
+        let of = |sums: &[i128]| sums.get(at).map_or(0.0, |&sum| sum as f64);
+        let expected: f64 = parts.iter().map(|(sums, weight)| of(sums) * weight).sum();
+        let counted: f64 = parts.iter().map(|(sums, _)| of(sums).abs()).sum();
+        let slack = rounding.rounded + counted * rounding.weight_off;
+        prove_one(merged, found as f64, expected, slack, rounding.clipped)
+    })
+}
+
+fn prove_one(merged: &LockedProfile, found: f64, expected: f64, slack: f64, clipped: u64) -> Result<()> {
     /// Beyond 2^53 the sum itself is rounded here.
     const OF_FLOATS: f64 = 1e-9;
-    let expected: f64 = totals.iter().zip(weights).map(|(&total, weight)| total as f64 * weight).sum();
-    let found = facts.total_count as f64;
     // What was kept at the largest count is less than it would be, and is told.
-    if (found - expected).abs() <= expected * OF_FLOATS + rounding.slack || rounding.clipped > 0 {
+    if (found - expected).abs() <= expected.abs() * OF_FLOATS + slack || clipped > 0 {
         return Ok(());
     }
+    let kind = merged.kind;
     let sums = format!("the merged {kind} has the sum {found:.0}, and its parts have {expected:.0}");
-    // The largest that LLVM keeps; its last numbers have other meanings.
-    if kind == Kind::Profdata && facts.max_count >= u64::MAX - 8 || expected >= u64::MAX as f64 {
+    let full = match kind {
+        // The largest that LLVM keeps; its last numbers have other meanings.
+        Kind::Profdata => merged.max_count >= u64::MAX - 8 || expected >= u64::MAX as f64,
+        Kind::Fdata => expected >= u64::MAX as f64,
+        Kind::Pprof => expected.abs() >= i64::MAX as f64,
+    };
+    if full {
         anyhow::bail!(
             "{sums}: a count has come to the end of its type\n  next: take smaller weights in the same ratio, or a shorter training"
         );
@@ -433,13 +523,24 @@ fn prove_sum(
     )
 }
 
+/// The lock of the result: every training with its weight.
+fn lock_of(known: &[Known], weights: &[f64], facts: LockedProfile) -> Lock {
+    let locks: Vec<(Option<Lock>, String, f64)> = known
+        .iter()
+        .zip(weights)
+        .map(|(known, &weight)| (known.lock.clone(), known.opened.sha256.clone(), weight))
+        .collect();
+    Lock::merged(facts, &locks)
+}
+
 fn finish(
     known: Vec<Known>,
     weights: Vec<f64>,
-    facts: LockedProfile,
+    lock: &Lock,
     output: &Path,
     clipped: u64,
 ) -> Result<MergedProfile> {
+    let facts = lock.profile.clone();
     let unknown: Vec<&Known> = known.iter().filter(|known| known.taken.is_empty()).collect();
     let mut notes = Vec::new();
     if clipped > 0 {
@@ -452,22 +553,17 @@ fn finish(
     }
     keep_note(&known, output)?;
     let inputs: Vec<Input> = known
-        .iter()
-        .zip(&weights)
-        .map(|(known, &weight)| Input {
-            file: known.opened.file.clone(),
-            sha256: known.opened.sha256.clone(),
+        .into_iter()
+        .zip(weights)
+        .map(|(known, weight)| Input {
+            file: known.opened.file,
+            sha256: known.opened.sha256,
             weight,
             total_count: known.facts.total_count,
             locked: known.lock.is_some(),
         })
         .collect();
-    let locks: Vec<(Option<Lock>, String, f64)> = known
-        .into_iter()
-        .zip(weights)
-        .map(|(known, weight)| (known.lock, known.opened.sha256, weight))
-        .collect();
-    let lock = Lock::merged(facts.clone(), &locks).write(output)?;
+    let lock = lock.write(output)?;
     Ok(MergedProfile { file: output.to_path_buf(), profile: facts, lock, inputs, notes })
 }
 
@@ -639,26 +735,125 @@ mod tests {
         assert!(error.to_string().contains("is not the profile that its lock describes"), "{error:#}");
     }
 
-    #[test]
-    fn builds_of_llvm_are_told_by_hashes_of_control_flow() {
-        let of = |functions: &[(&str, u64)]| {
-            Functions(functions.iter().map(|&(name, hash)| (name.to_owned(), hash)).collect())
-        };
-        let a = of(&[("f", 1), ("g", 2), ("h", 3)]);
-        assert_eq!(a.same(&of(&[("f", 1), ("g", 2), ("h", 3)])), Ok(()));
-        assert_eq!(a.same(&of(&[("f", 1)])), Ok(()), "sparse");
-        assert!(
-            a.same(&of(&[("f", 1), ("g", 9), ("h", 3)]))
-                .unwrap_err()
-                .contains("differs in 1 of 3 functions, in g for one")
-        );
-        assert!(a.same(&of(&[("f", 1), ("x", 9), ("y", 3)])).unwrap_err().contains("only 1 of 3 functions"));
+    /// Adds profiles of LLVM with these functions one after the other.
+    fn added(profiles: &[&[(&str, u64)]]) -> Result<(), (usize, String)> {
+        let mut functions = Functions::default();
+        profiles.iter().enumerate().try_for_each(|(at, of)| {
+            let text: String = of.iter().map(|(name, hash)| format!("{name}\n{hash}\n1\n5\n\n")).collect();
+            functions.add(&profile::Profile::parse(&text).unwrap(), at)
+        })
     }
 
     #[test]
-    fn weights_that_are_too_far_apart_are_told() {
-        assert_eq!(whole(&[20.0, 1e-4]).unwrap(), [200_000, 1]);
-        assert!(matches!(whole(&[2e6, 1.0]), Err(KeptFault::Weights(_))));
+    fn builds_of_llvm_are_told_by_hashes_of_control_flow() {
+        let a: &[(&str, u64)] = &[("f", 1), ("g", 2), ("h", 3)];
+        assert_eq!(added(&[a, a]), Ok(()));
+        assert_eq!(added(&[a, &[("f", 1)]]), Ok(()), "sparse");
+        let (from, reason) = added(&[a, &[("f", 1), ("g", 9), ("h", 3)]]).unwrap_err();
+        assert_eq!((from, reason.as_str()), (0, "control flow differs in 1 of 3 functions, in g for one"));
+        let (_, reason) = added(&[a, &[("f", 1), ("x", 9), ("y", 3)]]).unwrap_err();
+        assert!(reason.contains("only 1 of 3 functions"), "{reason}");
+    }
+
+    /// The first says next to nothing of its build; the two behind it are of two.
+    #[test]
+    fn a_sparse_profile_does_not_speak_for_those_behind_it() {
+        let sparse: &[(&str, u64)] = &[("main", 1)];
+        let one: &[(&str, u64)] = &[("main", 1), ("g", 2)];
+        let other: &[(&str, u64)] = &[("main", 1), ("g", 9)];
+        assert_eq!(added(&[sparse, one]), Ok(()));
+        assert_eq!(added(&[sparse, other]), Ok(()));
+        let (from, reason) = added(&[sparse, one, other]).unwrap_err();
+        assert!(
+            from == 1 && reason.contains("in g for one"),
+            "told with the one that it differs from: {from} {reason}"
+        );
+    }
+
+    #[test]
+    fn a_profile_of_an_unknown_build_does_not_speak_for_those_behind_it() {
+        let bench = Bench::new();
+        let bare = bench.path("bare");
+        fs::write(&bare, "1 f 0 1 g 0 0 1\n").unwrap();
+        let of = |name: &str, build: char| bench.locked(name, "1 f 0 1 g 0 0 10\n", build);
+        let (a, also_a, b) = (of("a", 'a'), of("also_a", 'a'), of("b", 'b'));
+        bench.merge(&[bare.clone(), a.clone(), also_a], &Weights::Same, false).unwrap();
+        let error = bench.merge(&[bare, a.clone(), b.clone()], &Weights::Same, false).unwrap_err();
+        let KeptFault::Builds { file, other, .. } = fault(&error) else { panic!("{error:#}") };
+        assert_eq!((file, other), (&b, &a));
+    }
+
+    #[test]
+    fn a_share_can_be_had_by_profiles_that_are_far_apart() {
+        let bench = Bench::new();
+        let files = [
+            bench.locked("long", "1 f 0 1 g 0 0 5000000000\n", 'a'),
+            bench.locked("short", "1 f 0 1 h 0 0 4000\n", 'a'),
+        ];
+        let halves = Weights::Shares(vec![0.5, 0.5]);
+        let merged = bench.merge(&files, &halves, false).unwrap();
+        assert_eq!(fs::read_to_string(&merged.file).unwrap(), "1 f 0 1 g 0 0 4000\n1 f 0 1 h 0 0 4000\n");
+        let files = [files[0].clone(), bench.locked("longest", "1 f 0 1 g 0 0 9000000000000000000\n", 'a')];
+        bench.merge(&files, &halves, false).unwrap();
+        let files = [files[1].clone(), bench.locked("least", "1 f 0 1 h 0 0 4\n", 'a')];
+        let error = bench.merge(&files, &halves, false).unwrap_err();
+        let KeptFault::Apart { file, reason } = fault(&error) else { panic!("{error:#}") };
+        assert_eq!(file, &files[1]);
+        assert!(reason.starts_with("it has 4 counts, and another one 9000000000000000000"), "{reason}");
+        assert!(error.to_string().contains("next: leave it out"), "{error:#}");
+    }
+
+    /// Each time the profile of the day before is merged with a new one.
+    #[test]
+    fn a_profile_of_llvm_takes_in_a_new_one_again_and_again() {
+        let mut kept = 3_340_569_523_u64;
+        for day in 0..30 {
+            let new = 1_834_676_138 + day * 71_993_311;
+            let weights = weights_for_shares(Kind::Profdata, &[kept, new], &[0.7, 0.3]).unwrap();
+            let [of_kept, of_new] =
+                [(kept, weights[0]), (new, weights[1])].map(|(sum, weight)| sum as f64 * weight);
+            assert!((of_kept / (of_kept + of_new) - 0.7).abs() < 0.001, "{day}: {weights:?}");
+            kept = (of_kept + of_new) as u64;
+        }
+        let full =
+            weights_for_shares(Kind::Profdata, &[u64::MAX / 2, 1_000_000_000], &[0.3, 0.7]).unwrap_err();
+        assert_eq!(full.at, 1);
+        assert!(full.reason.contains("whole weights only"), "{}", full.reason);
+        let given = in_their_type(whole_ratio(&[20.0, 1e-4]), &[1_000, 1_000]).unwrap();
+        assert_eq!(given, [200_000.0, 1.0]);
+        assert!(in_their_type(vec![1 << 20, 1], &[u64::MAX >> 10, 1]).is_err());
+    }
+
+    /// Most stacks of a profile of Go were seen once.
+    #[test]
+    fn what_go_takes_first_keeps_its_share() {
+        let bench = Bench::new();
+        let write = |name: &str, stacks: &[(&str, i64)]| {
+            let mut profile = go::profile_of_kind("samples", "count", stacks);
+            profile.sample_types.push(go::ValueType { kind: "cpu".into(), unit: "nanoseconds".into() });
+            profile.samples.iter_mut().for_each(|sample| sample.values.push(sample.values[0] * 10_000_000));
+            let file = bench.path(name);
+            fs::write(&file, profile.to_bytes()).unwrap();
+            file
+        };
+        let stacks: Vec<String> = (0..50).map(|at| format!("main.main:1>main.f{at}:2")).collect();
+        let all = |value: i64| stacks.iter().map(|stack| (stack.as_str(), value)).collect::<Vec<_>>();
+        let files = [write("busy", &[("main.main:1>main.busy:2", 1_000)]), write("idle", &all(1))];
+        for weights in
+            [Weights::Each(vec![1.0, 0.3]), Weights::Shares(vec![0.5, 0.5]), Weights::Shares(vec![0.9, 0.1])]
+        {
+            let merged = bench.merge(&files, &weights, false).unwrap();
+            let sums = Keeper::new(&bench.system, bench.folder.path()).open(&merged.file).unwrap().sums();
+            let [busy, idle] = [0, 1].map(|at: usize| merged.inputs[at].weight * [1_000.0, 50.0][at]);
+            assert_eq!(sums[0] as f64, busy + idle, "{weights:?}");
+            assert_eq!(sums[1], sums[0] * 10_000_000, "{weights:?}");
+            let asked = match &weights {
+                Weights::Each(weights) => weights[1] / weights[0] * 50.0 / 1_000.0,
+                Weights::Shares(shares) => shares[1] / shares[0],
+                Weights::Same => unreachable!(),
+            };
+            assert!((idle / busy / asked - 1.0).abs() < 1e-9, "{weights:?}: {idle} to {busy}");
+        }
     }
 
     #[test]
@@ -672,12 +867,13 @@ mod tests {
             total_count,
             max_count,
         };
-        let check = |kind, weights: [f64; 2], total, rounding: Rounding| {
-            prove_sum(kind, &[1_000, 600], &weights, &facts(total, 9), &rounding)
-                .map_err(|error| error.to_string())
+        let check = |kind, weights: [f64; 2], total: u64, rounding: Rounding| {
+            let parts: [(&[i128], f64); 2] = [(&[1_000], weights[0]), (&[600], weights[1])];
+            let merged = LockedProfile { kind, ..facts(total, 9) };
+            prove_sum(&merged, &[total.into()], &parts, &rounding).map_err(|error| error.to_string())
         };
         let none = Rounding::default;
-        let of_ten = || Rounding { slack: 10.0, clipped: 0 };
+        let of_ten = || Rounding { rounded: 10.0, ..none() };
         check(Kind::Profdata, [3.0, 1.0], 3_600, none()).unwrap();
         let short = check(Kind::Profdata, [3.0, 1.0], 3_599, none()).unwrap_err();
         assert!(short.contains("something was left out"), "{short}");
@@ -689,8 +885,16 @@ mod tests {
             let off = check(kind, [1.0, 0.1], total, of_ten()).unwrap_err();
             assert!(off.contains("and its parts have 1060: something was left out"), "{off}");
         }
-        check(Kind::Fdata, [1.0, 1e6], 5, Rounding { slack: 1.0, clipped: 1 }).unwrap();
-        let full = prove_sum(Kind::Profdata, &[u64::MAX / 2], &[4.0], &facts(u64::MAX, u64::MAX), &none());
+        check(Kind::Fdata, [1.0, 1e6], 5, Rounding { rounded: 1.0, clipped: 1, ..none() }).unwrap();
+        let full = LockedProfile { kind: Kind::Profdata, ..facts(u64::MAX, u64::MAX) };
+        let parts: [(&[i128], f64); 1] = [(&[i128::from(u64::MAX / 2)], 4.0)];
+        let full = prove_sum(&full, &[u64::MAX.into()], &parts, &none());
         assert!(full.unwrap_err().to_string().contains("the end of its type"));
+        // The second type of value is looked at as the first is.
+        let of_go = LockedProfile { kind: Kind::Pprof, ..facts(7, 7) };
+        let parts: [(&[i128], f64); 1] = [(&[7, 100], 1.0)];
+        prove_sum(&of_go, &[7, 100], &parts, &none()).unwrap();
+        assert!(prove_sum(&of_go, &[7, 99], &parts, &none()).is_err());
+        assert!(prove_sum(&of_go, &[0, 100], &parts, &none()).is_err());
     }
 }

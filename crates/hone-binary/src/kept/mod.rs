@@ -27,7 +27,7 @@ pub use check::{Check, DEFAULT_BUDGET, Lost, Why};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use counting::table as counting_table;
 pub use diff::{Difference, Moved};
-pub use merge::{Input, MergedProfile, Weights, weights_for_shares};
+pub use merge::{Apart, Input, MergedProfile, Weights, weights_for_shares};
 pub use show::{Beside, HotRow, HotTable, Shown};
 
 use crate::bolt::fdata::{self, Counts};
@@ -176,6 +176,17 @@ pub enum KeptFault {
     /// A weight that makes no sense.
     #[error("{0}\n  next: give each profile a weight above 0, or a share")]
     Weights(String),
+    /// A share for which counts would have to be multiplied by more than a merge can.
+    #[error(
+        "{} can't have its share: {reason}\n  next: leave it out, take a longer training of it, or merge the trainings themselves \
+         where others are merges already", file.display()
+    )]
+    Apart {
+        /// The profile with the fewest counts for its share.
+        file: PathBuf,
+        /// Why it can't.
+        reason: String,
+    },
 }
 
 /// The largest part of a file's beginning that tells its kind.
@@ -230,7 +241,8 @@ struct Opened {
     contents: Contents,
 }
 
-/// The value of pprof that stands for the whole: what the compiler takes, else the first.
+/// The value of pprof that stands for the whole where people read it: time, where it was taken. (Go's compiler takes the first of
+/// samples and time, which are to each other as they are in every other stack.)
 fn main_value(profile: &go::Profile) -> usize {
     let wanted = ["cpu", "samples", "alloc_space"];
     wanted.iter().find_map(|kind| profile.value_index(kind)).unwrap_or(0)
@@ -380,6 +392,20 @@ impl Opened {
     /// Its lock, held against it.
     fn lock(&self) -> Result<Option<Lock>, LockFault> {
         Lock::read(&self.file)
+    }
+
+    /// The sum of its counts; of Go one for each type of value.
+    fn sums(&self) -> Vec<i128> {
+        match &self.contents {
+            Contents::Profdata(profile) => vec![profile.total_count.into()],
+            Contents::Fdata(counts) => vec![counts.total.into()],
+            Contents::Pprof(profile) => {
+                let sum = |index: usize| {
+                    profile.samples.iter().map(|sample| i128::from(sample.values[index])).sum()
+                };
+                (0..profile.sample_types.len()).map(sum).collect()
+            }
+        }
     }
 
     /// Refuses a profile in which nothing was counted.

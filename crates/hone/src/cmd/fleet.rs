@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use hone_binary::kept::{Identity, Keeper, Kind, MergedProfile, Weights};
+use hone_binary::kept::{Identity, Keeper, KeptFault, Kind, MergedProfile, Weights};
 use hone_binary::lock::{LockFault, LockedProgram};
 use hone_store::StoreError;
 
@@ -258,6 +258,18 @@ fn take_all(
     Ok(Pulled { build_id, folder: to.to_path_buf(), profiles, left_out })
 }
 
+/// A profile that can't have its share, by its name in the place and by its host: the file that was taken of it is gone soon.
+fn by_host(error: anyhow::Error, profiles: &[Fetched]) -> anyhow::Error {
+    let Some(KeptFault::Apart { file, reason }) = error.downcast_ref() else { return error };
+    let Some(of) = profiles.iter().find(|one| one.file == *file) else { return error };
+    anyhow!(
+        "{} of host {} can't have its share: {reason}\n  next: give its host less by --host-weight, take only the newest profiles by --last, or \
+         leave --same-for-hosts away",
+        of.name,
+        of.host
+    )
+}
+
 /// Merges all profiles of a build that lie in a place.
 pub(super) fn merge(
     place: &str,
@@ -300,7 +312,8 @@ pub(super) fn merge(
         (false, true) => Weights::Same,
         (false, false) => Weights::Each(pulled.profiles.iter().map(|one| of_host[&one.host]).collect()),
     };
-    let mut merged = keeper.merge(&files, &weights, output, false)?;
+    let merged = keeper.merge(&files, &weights, output, false);
+    let mut merged = merged.map_err(|error| by_host(error, &pulled.profiles))?;
     // The files are gone soon; their names in the place are not.
     for (input, taken) in merged.inputs.iter_mut().zip(&pulled.profiles) {
         input.file = PathBuf::from(&taken.name);

@@ -7,20 +7,31 @@
 pub mod web;
 
 use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{ListResult, ObjectStore, ObjectStoreExt as _, PutPayload};
+use object_store::{
+    GetResult, ListResult, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload, UpdateVersion,
+};
 use tokio::runtime::Runtime;
 use url::Url;
 
 /// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
-/// record wants to know.
+/// record wants to know. What an object takes on its way is not counted.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// What the way to a store carries at least: an object has the time that it takes at this pace.
+const SLOWEST_BYTES_PER_S: u64 = 512 << 10;
+/// An object that is larger goes by a client of its own. The usual one gives up after 30 s and tries again, which is right for what should be
+/// there at once, and would never end for these.
+const SMALL_BYTES: u64 = 8 << 20;
+/// Between two looks at a lock.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// An object larger than this is no record and no profile, and is not read into memory.
 pub const LARGEST_OBJECT_BYTES: u64 = 1 << 30;
 
@@ -82,10 +93,23 @@ pub struct Store {
     address: String,
     runtime: Arc<Runtime>,
     objects: Arc<dyn ObjectStore>,
+    /// The same place, by a client that waits for large objects.
+    patient: Arc<dyn ObjectStore>,
     prefix: Key,
     /// On this machine's own disk, or one that is mounted.
     is_folder: bool,
 }
+
+/// An object as it was read: what is to replace it can be held against it.
+#[derive(Debug)]
+pub struct Found {
+    /// What it holds.
+    pub bytes: Vec<u8>,
+    version: UpdateVersion,
+}
+
+/// What came of a question, in the crate's words.
+type Answered<T> = Result<T, object_store::Error>;
 
 impl fmt::Debug for Store {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,16 +139,29 @@ impl Store {
         // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url_of(address).map_err(wrong)?;
-        let settings = settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value));
-        let (objects, prefix) =
-            object_store::parse_url_opts(&url, settings).map_err(|e| wrong(unset(words(&e))))?;
+        let settings: Vec<_> =
+            settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value)).collect();
+        // The user's own settings come behind ours, and win.
+        let client = |more: Option<(String, String)>| {
+            object_store::parse_url_opts(&url, more.into_iter().chain(settings.clone()))
+                .map_err(|e| wrong(unset(words(&e))))
+        };
+        let is_folder = url.scheme() == "file";
+        let (objects, prefix) = client(None)?;
+        let (objects, patient): (Arc<dyn ObjectStore>, Arc<dyn ObjectStore>) = if is_folder {
+            // Whole or not at all: also when the power fails behind the answer.
+            let folder = Arc::new(LocalFileSystem::new().with_fsync(true));
+            (Arc::clone(&folder) as _, folder)
+        } else {
+            let limit = format!("{}s", limit_of(LARGEST_OBJECT_BYTES).as_secs());
+            (Arc::from(objects), Arc::from(client(Some(("timeout".to_owned(), limit)))?.0))
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| wrong(error.to_string()))?;
         let runtime = Arc::new(runtime);
-        let (address, is_folder) = (address.to_owned(), url.scheme() == "file");
-        Ok(Self { address, runtime, objects: Arc::from(objects), prefix, is_folder })
+        Ok(Self { address: address.to_owned(), runtime, objects, patient, prefix, is_folder })
     }
 
     /// A place inside of this one. Nothing is asked of it yet.
@@ -136,6 +173,7 @@ impl Store {
             address: format!("{}/{name}", self.address.trim_end_matches('/')),
             runtime: Arc::clone(&self.runtime),
             objects: Arc::clone(&self.objects),
+            patient: Arc::clone(&self.patient),
             prefix: self.key(name, &format!("opening {name}"))?,
             is_folder: self.is_folder,
         })
@@ -153,9 +191,86 @@ impl Store {
     pub fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
         let what = format!("writing {name}");
         let key = self.key(name, &what)?;
-        self.wait(&what, self.objects.put(&key, PutPayload::from(bytes)))?
-            .map(|_| ())
-            .map_err(|error| self.failed(&what, &error))
+        let sent = self.send(&what, &key, PutPayload::from(bytes), PutMode::Overwrite)?;
+        sent.map_err(|error| self.failed(&what, &error))
+    }
+
+    /// As [`Store::put`], but only over what was seen (`None`: where nothing was): `false` when somebody has written it since.
+    ///
+    /// A store itself holds one against the other. In a folder that is done under a lock, a file beside the object.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    pub fn put_over(&self, name: &str, seen: Option<&Found>, bytes: Vec<u8>) -> Result<bool, StoreError> {
+        let what = format!("writing {name}");
+        let key = self.key(name, &what)?;
+        let payload = PutPayload::from(bytes);
+        if self.is_folder {
+            let _held = self.hold(name, &what)?;
+            return self.put_over_the_same(name, seen, payload);
+        }
+        let mode = seen.map_or(PutMode::Create, |found| PutMode::Update(found.version.clone()));
+        match self.send(&what, &key, payload.clone(), mode)? {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(false)
+            }
+            // Where the environment says that the store can't (AWS_CONDITIONAL_PUT=disabled), a look right before is the best there is.
+            Err(object_store::Error::NotImplemented { .. }) => self.put_over_the_same(name, seen, payload),
+            Err(error) => Err(self.failed(&what, &error)),
+        }
+    }
+
+    fn put_over_the_same(
+        &self,
+        name: &str,
+        seen: Option<&Found>,
+        payload: PutPayload,
+    ) -> Result<bool, StoreError> {
+        let there = self.look(name)?.map(|found| found.bytes);
+        if there.as_deref() != seen.map(|found| found.bytes.as_slice()) {
+            return Ok(false);
+        }
+        let what = format!("writing {name}");
+        let sent = self.send(&what, &self.key(name, &what)?, payload, PutMode::Overwrite)?;
+        sent.map(|()| true).map_err(|error| self.failed(&what, &error))
+    }
+
+    fn send(
+        &self,
+        what: &str,
+        key: &Key,
+        payload: PutPayload,
+        mode: PutMode,
+    ) -> Result<Answered<()>, StoreError> {
+        let size = payload.content_length() as u64;
+        let sent = self.client_for(size).put_opts(key, payload, mode.into());
+        Ok(self.wait(what, size, sent)?.map(|_| ()))
+    }
+
+    /// The lock of an object of a folder: a file of its own, since the object is another file after each writing. It is free again when the
+    /// answer is dropped, and stays where it is.
+    fn hold(&self, name: &str, what: &str) -> Result<File, StoreError> {
+        let failed = |problem: String| StoreError::Failed {
+            store: self.address.clone(),
+            what: format!("{what} under a lock"),
+            problem,
+            next: "look at the rights of the folder, and whether its file system has locks; an object store needs none",
+        };
+        let key = self.prefix.clone().join(format!(".{name}.lock"));
+        let path = LocalFileSystem::new().path_to_filesystem(&key).map_err(|e| failed(words(&e)))?;
+        let file = lock_file(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+                Err(TryLockError::WouldBlock) => return Err(self.slow(&format!("{what} under a lock"), 0)),
+                Err(TryLockError::Error(error)) => {
+                    return Err(failed(format!("{} can't be locked: {error}", path.display())));
+                }
+            }
+        }
     }
 
     /// Reads an object; `None` when there is none of that name.
@@ -163,25 +278,43 @@ impl Store {
     /// # Errors
     /// When the store refuses or does not answer, or the object is larger than a record can be.
     pub fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.look(name)?.map(|found| found.bytes))
+    }
+
+    /// As [`Store::get`], for what [`Store::put_over`] is to replace.
+    ///
+    /// # Errors
+    /// As for [`Store::get`].
+    pub fn look(&self, name: &str) -> Result<Option<Found>, StoreError> {
+        let Some(found) = self.begin(name, 0)? else { return Ok(None) };
+        // How large it is was not known before.
+        let is_small = found.meta.size <= SMALL_BYTES || self.is_folder;
+        let found = if is_small { Some(found) } else { self.begin(name, found.meta.size)? };
+        let Some(found) = found else { return Ok(None) };
+        let what = format!("reading {name}");
+        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let bytes = self.wait(&what, found.meta.size, found.bytes())?;
+        let bytes = bytes.map_err(|error| self.failed(&what, &error))?.to_vec();
+        Ok(Some(Found { bytes, version }))
+    }
+
+    /// Asks for an object, by the client for its size; what it holds is still to come.
+    fn begin(&self, name: &str, size: u64) -> Result<Option<GetResult>, StoreError> {
         let what = format!("reading {name}");
         let key = self.key(name, &what)?;
-        let read = self.wait(&what, async {
-            let found = match self.objects.get(&key).await {
-                Err(object_store::Error::NotFound { .. }) => return Ok(Ok(None)),
-                other => other?,
-            };
-            if found.meta.size > LARGEST_OBJECT_BYTES {
-                return Ok(Err(found.meta.size));
-            }
-            Ok(Ok(Some(found.bytes().await?.to_vec())))
-        })?;
-        match read {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(bytes)) => {
-                Err(StoreError::TooLarge { store: self.address.clone(), name: name.to_owned(), bytes })
-            }
+        match self.wait(&what, 0, self.client_for(size).get(&key))? {
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(&what, &error)),
+            Ok(found) if found.meta.size > LARGEST_OBJECT_BYTES => {
+                let (store, name) = (self.address.clone(), name.to_owned());
+                Err(StoreError::TooLarge { store, name, bytes: found.meta.size })
+            }
+            Ok(found) => Ok(Some(found)),
         }
+    }
+
+    fn client_for(&self, size: u64) -> &Arc<dyn ObjectStore> {
+        if size > SMALL_BYTES { &self.patient } else { &self.objects }
     }
 
     /// Names of all objects of the place, in order.
@@ -205,7 +338,7 @@ impl Store {
     /// `None` of a folder that is not there.
     fn list(&self) -> Result<Option<ListResult>, StoreError> {
         let what = "listing";
-        match self.wait(what, self.objects.list_with_delimiter(Some(&self.prefix)))? {
+        match self.wait(what, 0, self.objects.list_with_delimiter(Some(&self.prefix)))? {
             // Of a bucket it means that the bucket is not there; one without such a prefix lists nothing.
             Err(object_store::Error::NotFound { .. }) if self.is_folder => Ok(None),
             other => other.map(Some).map_err(|error| self.failed(what, &error)),
@@ -222,13 +355,16 @@ impl Store {
         Err(StoreError::Failed { store, what: what.to_owned(), problem, next })
     }
 
-    fn wait<T>(&self, what: &str, asked: impl Future<Output = T>) -> Result<T, StoreError> {
-        let slow = |_| StoreError::Slow {
-            store: self.address.clone(),
-            what: what.to_owned(),
-            limit_s: ANSWER_LIMIT.as_secs(),
-        };
-        self.runtime.block_on(async { tokio::time::timeout(ANSWER_LIMIT, asked).await }).map_err(slow)
+    /// Waits for an answer with which so many bytes go one way or the other.
+    fn wait<T>(&self, what: &str, bytes: u64, asked: impl Future<Output = T>) -> Result<T, StoreError> {
+        let limit = limit_of(bytes);
+        let answered = self.runtime.block_on(async { tokio::time::timeout(limit, asked).await });
+        answered.map_err(|_| self.slow(what, bytes))
+    }
+
+    fn slow(&self, what: &str, bytes: u64) -> StoreError {
+        let (store, limit_s) = (self.address.clone(), limit_of(bytes).as_secs());
+        StoreError::Slow { store, what: what.to_owned(), limit_s }
     }
 
     fn failed(&self, what: &str, error: &object_store::Error) -> StoreError {
@@ -236,6 +372,20 @@ impl Store {
         let next = next_after(error, &problem, self.is_folder);
         StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem, next }
     }
+}
+
+/// How long a question may take with which so many bytes go one way or the other.
+fn limit_of(bytes: u64) -> Duration {
+    ANSWER_LIMIT + Duration::from_secs(bytes.min(LARGEST_OBJECT_BYTES) / SLOWEST_BYTES_PER_S)
+}
+
+/// Opens what is locked; it may be another user's, and a lock needs no right to write.
+fn lock_file(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let made = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    made.or_else(|error| File::open(path).map_err(|_| error))
 }
 
 const LOOK_FOR_BUCKET: &str = "look how the bucket is spelt, and whether it is there; none is made";
@@ -259,6 +409,10 @@ fn next_after(error: &object_store::Error, problem: &str, is_folder: bool) -> &'
         _ if says(&["(Connect)", "dns error"]) => {
             "look whether the store runs and can be reached from here; AWS_ENDPOINT_URL names one that is not the vendor's"
         }
+        _ if says(&["501 Not Implemented"]) => {
+            "look whether the store can write on a condition (If-Match); if it can't, say AWS_CONDITIONAL_PUT=disabled, and have nobody else write \
+             the same object at that time"
+        }
         // Listings have no kinds.
         _ if says(&["404 Not Found"]) => LOOK_FOR_BUCKET,
         _ if says(&["401 Unauthorized", "403 Forbidden"]) => LOOK_AT_RIGHTS,
@@ -276,8 +430,10 @@ fn unset(problem: String) -> String {
     }
 }
 
+/// What begins with a dot is nobody's object: a folder may have locks, and files of others.
 fn last_parts<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
-    let mut names: Vec<String> = keys.filter_map(|key| key.filename()).map(str::to_owned).collect();
+    let names = keys.filter_map(|key| key.filename()).filter(|name| !name.starts_with('.'));
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
     names.sort_unstable();
     names
 }
@@ -348,6 +504,74 @@ mod tests {
         assert_eq!(store.names().unwrap(), ["a.json", "b.json"]);
         assert_eq!(store.get("a.json").unwrap().unwrap(), b"one again");
         assert_eq!(std::fs::read(place.join("b.json")).unwrap(), b"two", "a folder is a folder");
+    }
+
+    #[test]
+    fn what_was_written_since_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("new").to_str().unwrap()).unwrap();
+        assert!(store.put_over("a", None, b"1".to_vec()).unwrap());
+        assert!(!store.put_over("a", None, b"2".to_vec()).unwrap(), "somebody was quicker");
+        let seen = store.look("a").unwrap().unwrap();
+        store.put("a", b"3".to_vec()).unwrap();
+        assert!(!store.put_over("a", Some(&seen), b"4".to_vec()).unwrap());
+        let seen = store.look("a").unwrap().unwrap();
+        assert_eq!(seen.bytes, b"3");
+        assert!(store.put_over("a", Some(&seen), b"5".to_vec()).unwrap());
+        assert_eq!(store.get("a").unwrap().unwrap(), b"5");
+        assert_eq!(store.names().unwrap(), ["a"], "its lock is no object");
+    }
+
+    /// Each adds its lines to what is there; with a plain put most of them would be gone.
+    #[test]
+    fn nothing_is_lost_when_many_write_at_once() {
+        const WRITERS: usize = 4;
+        const LINES: usize = 25;
+        let folder = tempfile::tempdir().unwrap();
+        let add = &|line: String| {
+            let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+            loop {
+                let seen = store.look("log").unwrap();
+                let mut text = seen.as_ref().map(|found| found.bytes.clone()).unwrap_or_default();
+                text.extend(line.bytes());
+                if store.put_over("log", seen.as_ref(), text).unwrap() {
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                scope.spawn(move || (0..LINES).for_each(|line| add(format!("{writer}.{line}\n"))));
+            }
+        });
+        let text = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        let lines: std::collections::BTreeSet<&str> = text.lines().collect();
+        assert_eq!((lines.len(), text.lines().count()), (WRITERS * LINES, WRITERS * LINES));
+    }
+
+    /// Nothing but the store itself says whether it waits for the disk.
+    #[test]
+    fn what_a_folder_has_answered_outlives_the_power() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+        for client in [&store.objects, &store.patient] {
+            assert!(format!("{client:?}").contains("fsync: true"), "{client:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_object_has_the_time_that_it_takes() {
+        assert_eq!(limit_of(0), ANSWER_LIMIT);
+        assert_eq!(limit_of(LARGEST_OBJECT_BYTES).as_secs(), 60 + (1 << 30) / (512 << 10));
+        assert_eq!(limit_of(u64::MAX), limit_of(LARGEST_OBJECT_BYTES));
+        let settings = [("AWS_REGION", "eu"), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let store = Store::open_with("s3://bucket/x", settings).unwrap();
+        let (usual, patient) = (store.client_for(SMALL_BYTES), store.client_for(SMALL_BYTES + 1));
+        assert!(Arc::ptr_eq(usual, &store.objects) && Arc::ptr_eq(patient, &store.patient));
+        let limit = format!("{}s", limit_of(LARGEST_OBJECT_BYTES).as_secs());
+        assert!(format!("{patient:?}").contains(&limit), "{patient:?}");
+        assert!(!format!("{usual:?}").contains(&limit), "{usual:?}");
     }
 
     #[test]

@@ -26,6 +26,37 @@ fn records_go_to_a_bucket_and_come_back() {
     assert_eq!(other.names().unwrap(), Vec::<String>::new());
 }
 
+/// The server holds a writing against what was seen; where it can't, a look right before does.
+#[test]
+fn what_was_written_since_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("runs")).unwrap();
+    let address = serve(folder.path());
+    let without = ("AWS_CONDITIONAL_PUT".to_owned(), "disabled".to_owned());
+    for (place, more) in [("s3://runs/with", None), ("s3://runs/without", Some(without))] {
+        let store = Store::open_with(place, settings(address, SECRET).into_iter().chain(more)).unwrap();
+        assert!(store.put_over("a", None, b"1".to_vec()).unwrap(), "{place}");
+        assert!(!store.put_over("a", None, b"2".to_vec()).unwrap(), "{place}: somebody was quicker");
+        let seen = store.look("a").unwrap().unwrap();
+        store.put("a", b"3".to_vec()).unwrap();
+        assert!(!store.put_over("a", Some(&seen), b"4".to_vec()).unwrap(), "{place}");
+        let seen = store.look("a").unwrap().unwrap();
+        assert!(store.put_over("a", Some(&seen), b"5".to_vec()).unwrap(), "{place}");
+        assert_eq!(store.get("a").unwrap().unwrap(), b"5", "{place}");
+    }
+}
+
+/// More than the usual client takes, so by the other one.
+#[test]
+fn a_large_object_goes_there_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("runs")).unwrap();
+    let store = Store::open_with("s3://runs/x", settings(serve(folder.path()), SECRET)).unwrap();
+    let bytes: Vec<u8> = (0..9_u32 << 20).map(|at| (at >> 8) as u8).collect();
+    store.put("large", bytes.clone()).unwrap();
+    assert!(store.get("large").unwrap().unwrap() == bytes, "another content came back");
+}
+
 #[test]
 fn a_wrong_secret_is_told_in_the_servers_words_and_without_the_secret() {
     let folder = tempfile::tempdir().unwrap();

@@ -78,11 +78,20 @@ pub enum InventoryError {
         /// How many.
         count: usize,
     },
-    /// The same host, or the same broker, twice.
-    #[error("{what} stands twice in the inventory")]
-    Twice {
-        /// Which.
-        what: String,
+    /// One name for two hosts: journal, order and the way back know a host by its name alone.
+    #[error(
+        "the host {name} stands twice in the inventory\n  next: name each host once; hosts that share a name and differ in a port or another \
+         option of ssh get a `Host` entry each in ssh's configuration (HostName, Port), and its alias is the name here"
+    )]
+    TwoHosts {
+        /// The name.
+        name: String,
+    },
+    /// The same broker twice.
+    #[error("the broker of {host} stands twice in the inventory")]
+    TwoBrokers {
+        /// The second host of it.
+        host: String,
     },
     /// What `ssh` would take for something else.
     #[error("`{name}` is no name of a host: no blanks, no `-` at its beginning, and not empty")]
@@ -127,24 +136,30 @@ pub fn named(names: &[String]) -> Result<Vec<Host>, InventoryError> {
     checked(names.iter().map(host).collect())
 }
 
+/// A name that stands for two hosts.
+pub(super) fn twice(hosts: &[Host]) -> Option<&str> {
+    let mut names = BTreeSet::new();
+    hosts.iter().map(|host| host.name.as_str()).find(|name| !names.insert(*name))
+}
+
 fn checked(hosts: Vec<Host>) -> Result<Vec<Host>, InventoryError> {
     if hosts.is_empty() || hosts.len() > MOST_HOSTS {
         return Err(InventoryError::Count { count: hosts.len() });
     }
-    let (mut names, mut brokers) = (BTreeSet::new(), BTreeSet::new());
+    let mut brokers = BTreeSet::new();
     for host in &hosts {
         let odd = |c: char| c.is_whitespace() || c.is_control();
         if host.name.is_empty() || host.name.starts_with('-') || host.name.contains(odd) {
             return Err(InventoryError::Name { name: host.name.clone() });
         }
-        if !names.insert((&host.name, &host.ssh)) {
-            return Err(InventoryError::Twice { what: format!("the host {}", host.name) });
-        }
         if host.broker.is_some_and(|broker| !brokers.insert(broker)) {
-            return Err(InventoryError::Twice { what: format!("the broker of {}", host.name) });
+            return Err(InventoryError::TwoBrokers { host: host.name.clone() });
         }
     }
-    Ok(hosts)
+    match twice(&hosts) {
+        Some(name) => Err(InventoryError::TwoHosts { name: name.to_owned() }),
+        None => Ok(hosts),
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +202,13 @@ mod tests {
         let why = |text: &str| parse("h", text).unwrap_err().to_string();
         assert!(why("hosts = []").contains("0 hosts"));
         assert!(why("[[hosts]]\nname='a'\n[[hosts]]\nname='a'").contains("the host a stands twice"));
+        let behind_one_name = "[[hosts]]\nname='gateway'\nssh=['-p','2201']\nbroker=1\n\
+                               [[hosts]]\nname='gateway'\nssh=['-p','2202']\nbroker=2";
+        let refused = why(behind_one_name);
+        assert!(
+            refused.contains("the host gateway stands twice") && refused.contains("`Host` entry"),
+            "{refused}"
+        );
         assert!(
             why("[[hosts]]\nname='a'\nbroker=1\n[[hosts]]\nname='b'\nbroker=1").contains("the broker of b")
         );

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::inventory::Host;
+use super::inventory::{self, Host};
 use crate::line_file::LineFile;
 
 /// The format of its lines.
@@ -292,6 +292,14 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
         }
         _ => return Err((1, "its beginning is missing".to_owned())),
     };
+    // Every other line says a name alone: taking back by it would be a guess.
+    if let Some(name) = inventory::twice(&begun.hosts) {
+        let by_hand = "look at each with hone host status, and take the change back there (hone host revert)";
+        return Err((
+            1,
+            format!("two hosts are called {name}, so nothing tells which was changed; {by_hand}"),
+        ));
+    }
     let fates = begun.hosts.iter().map(|host| (host.name.clone(), Fate::Waiting)).collect();
     let (visited, canaries, known) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut state = State { begun, fates, visited, known, halted: None, finished: false, canaries };
@@ -449,6 +457,15 @@ mod tests {
             assert_eq!(state.change("b").as_deref(), name, "{more:?}");
             assert_eq!(state.changed().is_empty(), name.is_none(), "{more:?}");
         }
+    }
+
+    #[test]
+    fn a_journal_of_two_hosts_of_one_name_takes_nothing_back() {
+        let mut begun = begun();
+        begun.hosts[2].name = "a".to_owned();
+        let text = serde_json::to_string(&Entry::Begun(Box::new(begun))).unwrap() + "\n";
+        let (line, why) = parse(&text).unwrap_err();
+        assert!(line == 1 && why.contains("two hosts are called a"), "{line}: {why}");
     }
 
     #[test]

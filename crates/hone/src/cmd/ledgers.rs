@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_ledger::{Checked, Ledger};
+use hone_ledger::{Checked, Ledger, Line};
 use hone_store::Store;
 use serde::Serialize;
 
@@ -18,6 +18,8 @@ use crate::{Ending, show};
 
 /// Of a host's ledger in its place.
 const ENDING: &str = ".jsonl";
+/// Somebody who is quicker so many times in a row is no neighbour that pushes the same ledger.
+const MOST_TRIES: u32 = 5;
 
 /// Keep a ledger where those of all hosts meet: a folder or an object store, one object for each host.
 ///
@@ -109,34 +111,65 @@ pub(super) fn push(arguments: &PushArguments, desk: &Desk) -> Result<Ending> {
     let bytes = Ledger::at(&path).bytes()?;
     let own = read(&bytes, &path.display().to_string())?;
     let store = Store::open(&arguments.to)?;
-    let name = format!("{host}{ENDING}");
-    let there = match store.get(&name)? {
-        Some(there) => read(&there, &format!("{name} in {}", store.address()))?,
-        None => Checked::default(),
-    };
-    let hashes: HashSet<&str> = own.lines.iter().map(|line| line.hash.as_str()).collect();
-    let lost = there.lines.iter().filter(|line| !hashes.contains(line.hash.as_str())).count();
-    if lost > 0 {
-        bail!(
-            "{name} in {} has {lost} entries that {} has not: it is another ledger, or was cut\n  next: say another name by --host, or take them in \
-             first (hone ledger pull {} --output {})",
-            store.address(),
-            path.display(),
-            store.address(),
-            path.display()
-        );
-    }
-    let pushed_records = || archive::push(&store, &path, &own.lines, &desk.progress);
-    // Before the entries that rest on them.
-    let records = arguments.records.then(pushed_records).transpose()?;
-    let new_entries = own.lines.len() - there.lines.len();
-    if new_entries > 0 {
-        store.put(&name, bytes)?;
-    }
+    let growing = Growing { store: &store, name: format!("{host}{ENDING}"), path: &path, lines: &own.lines };
+    let push_records = || archive::push(&store, &path, &own.lines, &desk.progress);
+    let (new_entries, records) = growing.put(&bytes, || arguments.records.then(push_records).transpose())?;
     let (path, entries) = (path.display().to_string(), own.lines.len());
     let pushed = PushedLedger { path, host, entries, new_entries, records };
     desk.show_found("ledger-push", &pushed, |pushed| show::ledger::pushed(pushed, &arguments.to))?;
     Ok(ending(pushed.records.is_none_or(|records| records.left_out.is_empty())))
+}
+
+/// A ledger on its way to a place where it only grows.
+struct Growing<'a> {
+    store: &'a Store,
+    name: String,
+    path: &'a Path,
+    lines: &'a [Line],
+}
+
+impl Growing<'_> {
+    /// Puts it over the one that is there, which has no entry that it has not; answers how many are new there, and what came of what is done
+    /// before: entries rest on it.
+    ///
+    /// That may take long, and another process may push under this name meanwhile. So it is put only over what was looked at, and whoever is
+    /// late looks again.
+    fn put<T>(&self, bytes: &[u8], before: impl FnOnce() -> Result<T>) -> Result<(usize, T)> {
+        let mut seen = self.store.look(&self.name)?;
+        let mut new_entries = self.new_beside(seen.as_ref().map(|found| found.bytes.as_slice()))?;
+        let done = before()?;
+        let mut tries = 0;
+        while new_entries > 0 && !self.store.put_over(&self.name, seen.as_ref(), bytes.to_vec())? {
+            tries += 1;
+            if tries == MOST_TRIES {
+                bail!(
+                    "{} in {} was written by somebody else {MOST_TRIES} times while this ledger was pushed; nothing of it was replaced\n  next: run \
+                     the same command again, and let one process at a time push as this host",
+                    self.name,
+                    self.store.address()
+                );
+            }
+            seen = self.store.look(&self.name)?;
+            new_entries = self.new_beside(seen.as_ref().map(|found| found.bytes.as_slice()))?;
+        }
+        Ok((new_entries, done))
+    }
+
+    /// How many entries are not in what is there.
+    fn new_beside(&self, there: Option<&[u8]>) -> Result<usize> {
+        let (name, address, path) = (&self.name, self.store.address(), self.path.display());
+        let Some(there) = there else { return Ok(self.lines.len()) };
+        let there = read(there, &format!("{name} in {address}"))?;
+        let hashes: HashSet<&str> = self.lines.iter().map(|line| line.hash.as_str()).collect();
+        let lost = there.lines.iter().filter(|line| !hashes.contains(line.hash.as_str())).count();
+        if lost > 0 {
+            bail!(
+                "{name} in {address} has {lost} entries that {path} has not: it is another ledger, or was cut\n  next: say another name by --host, or \
+                 take them in first (hone ledger pull {address} --output {path})"
+            );
+        }
+        Ok(self.lines.len() - there.lines.len())
+    }
 }
 
 pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
@@ -173,4 +206,53 @@ pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
     let pulled = PulledLedgers { path: arguments.output.display().to_string(), hosts, entries, records };
     desk.show_found("ledger-pull", &pulled, show::ledger::pulled)?;
     Ok(ending(pulled.records.is_none_or(|records| records.left_out.is_empty())))
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::LedgerEntry;
+
+    use super::*;
+
+    fn entry(ledger: &Ledger, at_unix_ms: u64) {
+        ledger.append(&LedgerEntry { at_unix_ms, ..LedgerEntry::default() }).unwrap();
+    }
+
+    /// Pushes a ledger of three entries, and another process its own one, in between: what came of it, and how many entries are there.
+    fn push_while(other: impl Fn(&Ledger) -> Vec<u8>) -> (Result<usize>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("place").to_str().unwrap()).unwrap();
+        let path = folder.path().join("own.jsonl");
+        let own = Ledger::at(&path);
+        (0..3).for_each(|at| entry(&own, at));
+        let bytes = own.bytes().unwrap();
+        let lines = read(&bytes, "own").unwrap().lines;
+        let growing = Growing { store: &store, name: "a.jsonl".to_owned(), path: &path, lines: &lines };
+        let quicker = || Ok(store.put("a.jsonl", other(&own))?);
+        let pushed = growing.put(&bytes, quicker).map(|(new_entries, ())| new_entries);
+        let there = read(&store.get("a.jsonl").unwrap().unwrap(), "a").unwrap().lines.len();
+        (pushed, there)
+    }
+
+    #[test]
+    fn a_push_takes_nothing_away_that_came_while_it_went_on() {
+        let another_ledger = |_: &Ledger| {
+            let folder = tempfile::tempdir().unwrap();
+            let ledger = Ledger::at(folder.path().join("other.jsonl"));
+            (10..14).for_each(|at| entry(&ledger, at));
+            ledger.bytes().unwrap()
+        };
+        let (refused, there) = push_while(another_ledger);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("has 4 entries that"), "{refused}");
+        assert_eq!(there, 4, "what came meanwhile is gone");
+
+        let beginning = |own: &Ledger| {
+            let bytes = own.bytes().unwrap();
+            let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+            bytes[..=end].to_vec()
+        };
+        assert!(matches!(push_while(beginning), (Ok(2), 3)));
+        assert!(matches!(push_while(|own| own.bytes().unwrap()), (Ok(0), 3)));
+    }
 }

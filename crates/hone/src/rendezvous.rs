@@ -34,8 +34,10 @@ impl Rendezvous {
         let store = Store::open(address)?;
         let names = store.names()?;
         let own = [ready_name(index), record_name(index)];
-        let traces = names.iter().filter(|name| own.contains(name) || *name == START);
-        if let Some(trace) = traces.into_iter().next() {
+        // Only shard 0 knows that a topic's name is an old one: the others may come after it. It would give another name, and some of them have
+        // read this one.
+        let is_trace = |name: &String| own.contains(name) || name == START || (index == 0 && name == TOPIC);
+        if let Some(trace) = names.into_iter().find(is_trace) {
             bail!(
                 "{address} holds `{trace}` of an earlier run, or shard {index} runs already; name a new place with --store"
             );
@@ -228,6 +230,16 @@ mod tests {
         let error = shard(&address, 1, 2, 1).unwrap_err().to_string();
         assert!(error.contains("holds `ready-1` of an earlier run"), "{error}");
         shard(&address, 0, 2, 1).unwrap();
+    }
+
+    #[test]
+    fn shard_0_gives_no_second_name_to_the_topic() {
+        let (_folder, address) = place();
+        let topic = shard(&address, 0, 2, 1_000).unwrap().topic(|_| {}).unwrap();
+        let error = shard(&address, 0, 2, 1_000).unwrap_err().to_string();
+        assert!(error.contains("holds `topic` of an earlier run"), "{error}");
+        let other = shard(&address, 1, 2, 1_000).unwrap();
+        assert_eq!(other.topic(|_| {}).unwrap(), topic, "the others come after it");
     }
 
     #[test]

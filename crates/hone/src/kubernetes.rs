@@ -12,6 +12,8 @@ const FROM_SECRET: &str = "          envFrom:
             - secretRef:
                 name: hone-store
                 optional: true";
+/// Where a pod has the files of a secret.
+pub(crate) const SECRETS: &str = "/security";
 
 /// What the manifest needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(crate) struct Manifest {
     pub(crate) arguments: Vec<String>,
     /// What the merged record has to meet.
     pub(crate) rules: Vec<String>,
+    /// Files of TLS and login that the arguments name below [`SECRETS`]: their names there, and where they are now.
+    pub(crate) secrets: Vec<(String, String)>,
 }
 
 /// DNS label: what Kubernetes takes as the name of an object whose pods carry it, with room for `-merge`.
@@ -68,7 +72,7 @@ impl Manifest {
             "--shards".to_owned(),
             self.shards.to_string(),
             "--wait".to_owned(),
-            (2 * self.wait_s + self.load_s).to_string(),
+            self.wait_s.saturating_mul(2).saturating_add(self.load_s).to_string(),
         ];
         merge.extend(self.rules.iter().flat_map(|rule| ["--require".to_owned(), escaped(rule)]));
         let mut text = String::new();
@@ -76,7 +80,7 @@ impl Manifest {
             text,
             "# A load from {shards} generators, and the step that merges their records. Written by `hone load --emit kubernetes`.
 {CREDENTIALS}
-apiVersion: batch/v1
+{login}apiVersion: batch/v1
 kind: Job
 metadata:
   name: {name}
@@ -110,7 +114,7 @@ spec:
               valueFrom:
                 fieldRef:
                   fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
----
+{secrets}---
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -130,10 +134,44 @@ spec:
 {merge}",
             shards = self.shards,
             name = self.name,
+            login = self.login(),
+            secrets = self.mounted(),
             load = self.container("load", &load, "2", "1Gi"),
             merge = self.container("merge", &merge, "500m", "512Mi"),
         );
         text
+    }
+
+    /// Where the pods' files of TLS and login, and a password that is in no file, come from.
+    fn login(&self) -> String {
+        let mut text = String::new();
+        let says = |option: &str| self.arguments.iter().any(|word| word.split('=').next() == Some(option));
+        if says("--sasl-user") && !says("--sasl-password-file") {
+            text.push_str("# The password of the login is another key of that Secret: HONE_SASL_PASSWORD.\n");
+        }
+        if !self.secrets.is_empty() {
+            text.push_str(&secret_made(&self.secret_name(), &self.secrets));
+        }
+        text
+    }
+
+    fn secret_name(&self) -> String {
+        format!("{}-security", self.name)
+    }
+
+    /// The files of TLS and login as members of the load's container and pod. Its user is not root, so everybody in it may read them.
+    fn mounted(&self) -> String {
+        if self.secrets.is_empty() {
+            return String::new();
+        }
+        format!(
+            "          volumeMounts:
+            - {{name: security, mountPath: {SECRETS}, readOnly: true}}
+      volumes:
+        - {{name: security, secret: {{secretName: {}}}}}
+",
+            self.secret_name()
+        )
     }
 
     /// Requests are limits, and whole cores where the load comes from, so that the kubelet may give the pod cores of its own.
@@ -273,9 +311,18 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Kubernetes fills `$(NAME)` in arguments; two dollars are one.
-fn escaped(argument: &str) -> String {
-    argument.replace("$(", "$$(")
+/// Kubernetes fills `$(NAME)` in arguments when there is such a variable, and makes one dollar of two wherever they stand.
+pub(crate) fn escaped(argument: &str) -> String {
+    argument.replace('$', "$$")
+}
+
+/// The command that makes a secret of files, as a comment of two lines.
+pub(crate) fn secret_made(secret: &str, files: &[(String, String)]) -> String {
+    let files: Vec<String> = files.iter().map(|(name, path)| format!("--from-file={name}={path}")).collect();
+    let words = ["kubectl", "create", "secret", "generic", secret].into_iter();
+    let words = words.chain(files.iter().map(String::as_str));
+    let line = shlex::try_join(words).unwrap_or_default().replace(['\n', '\r'], " ");
+    format!("# The files of TLS and login come out of a secret:\n#   {line}\n")
 }
 
 #[cfg(test)]
@@ -292,9 +339,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_the_user_wrote_is_not_filled_in_by_kubernetes() {
-        let manifest = Manifest {
+    fn manifest() -> Manifest {
+        Manifest {
             name: "load".to_owned(),
             image: "registry/hone:1".to_owned(),
             shards: 3,
@@ -304,13 +350,20 @@ mod tests {
             arguments: vec![
                 "kafka:9092".to_owned(),
                 "--topic-config".to_owned(),
-                "a=$(HOME) \"x\"".to_owned(),
+                "a=$(HOME) \"x\" $$5".to_owned(),
             ],
             rules: Vec::new(),
-        };
-        let text = manifest.text();
-        assert!(text.contains(r#"- "a=$$(HOME) \"x\"""#), "{text}");
+            secrets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_user_wrote_is_not_filled_in_by_kubernetes() {
+        let text = manifest().text();
+        assert!(text.contains(r#"- "a=$$(HOME) \"x\" $$$$5""#), "{text}");
         assert!(text.contains(r#"- "$(JOB_COMPLETION_INDEX)/3""#), "{text}");
         assert!(text.contains(r#"- "130""#), "{text}");
+        let patient = Manifest { wait_s: u32::MAX, ..manifest() }.text();
+        assert!(patient.contains(&format!("- \"{}\"\n          envFrom", u32::MAX)), "{patient}");
     }
 }

@@ -457,6 +457,9 @@ fn bad_usage_says_what_is_missing() {
         (&["--bootstrap", "x:1", "--hosts", "a"], "--profile is missing"),
         (&["--bootstrap", "x:1", "--profile", "latency"], "no hosts"),
         (&["--bootstrap", "x:1", "--profile", "latency", "--hosts=-oX"], "no name of a host"),
+        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a,b,a"], "the host a stands twice"),
+        (&["--profile", "latency", "--print", "daemonset", "--soak", "24h"], "shorten --soak"),
+        (&["--profile", "latency", "--print", "ansible", "--soak", "24h"], "shorten --soak"),
         (
             &["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--tolerance", "0.5"],
             "factor of 1 or more",

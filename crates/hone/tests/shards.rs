@@ -152,6 +152,17 @@ fn what_is_no_shard_is_refused() {
     ] {
         hone_in(folder.path(), args).expect_code(2).expect_error(expected);
     }
+    std::fs::write(folder.path().join("lines"), "a\nb\n").unwrap();
+    std::fs::write(folder.path().join("times"), "0.1\n0.2\n").unwrap();
+    for (more, expected) in [
+        (["--payload", "file:lines"], "they have no file of --payload"),
+        (["--schedule", "replay:times"], "they have no file of --schedule"),
+        (["--pid", "1"], "--pid is a process of this machine"),
+    ] {
+        let emit = ["--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p", "--image", "i"];
+        let args = [&["load", "h:1"][..], &more, &emit].concat();
+        hone_in(folder.path(), &args).expect_code(2).expect_error(expected).expect_error("next: ");
+    }
     hone_in(folder.path(), &["merge", "no-such.json"]).expect_code(1).expect_error("no-such.json");
 }
 
@@ -178,6 +189,14 @@ fn the_manifest_is_what_kubernetes_takes() {
         "60",
         "--topic-config",
         "a=$(HOME)",
+        "--raw",
+        "raw.csv",
+        "--tls-ca",
+        "ca.pem",
+        "--sasl-mechanism",
+        "PLAIN",
+        "--sasl-user",
+        "ada",
         "--emit",
         "kubernetes",
         "--shards",
@@ -201,12 +220,26 @@ fn the_manifest_is_what_kubernetes_takes() {
     let broken = folder.path().join("broken.yaml");
     std::fs::write(&broken, manifest.replace("completionMode", "completionMod")).unwrap();
     assert!(!valid(&broken).0, "the checker takes anything");
-    for argument in ["\"--rate\"", "\"100000\"", "\"$(JOB_COMPLETION_INDEX)/8\"", "\"a=$$(HOME)\""] {
+    for argument in [
+        "\"--rate\"",
+        "\"100000\"",
+        "\"$(JOB_COMPLETION_INDEX)/8\"",
+        "\"a=$$(HOME)\"",
+        "- \"--tls-ca\"\n            - \"/security/tls-ca\"",
+        "kubectl create secret generic hone-load-security '--from-file=tls-ca=ca.pem'",
+        "mountPath: /security",
+        "secretName: hone-load-security",
+        "# The password of the login is another key of that Secret: HONE_SASL_PASSWORD.",
+    ] {
         assert!(manifest.contains(argument), "{argument} is missing:\n{manifest}");
     }
-    for argument in
-        ["\"--emit\"", "\"--image\"", "--shards\"\n            - \"8\"\n            - \"--shard\""]
-    {
+    for argument in [
+        "\"--emit\"",
+        "\"--image\"",
+        "raw.csv",
+        "\"ca.pem\"",
+        "--shards\"\n            - \"8\"\n            - \"--shard\"",
+    ] {
         assert!(!manifest.contains(argument), "{argument} was handed to the pods:\n{manifest}");
     }
 }

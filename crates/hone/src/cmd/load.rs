@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_load::{Admin, RawFile, Security, Settings, Topic};
-use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
+use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Payload, Schedule, Shard, Window, Workload};
 
 use super::rates::RateOptions;
 use super::security::SecurityOptions;
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     }
     let job = Job::new(&arguments, desk)?;
     check(&arguments, &job)?;
-    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s)? {
+    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s, &arguments.security)? {
         print(&manifest)?;
         return Ok(Ending::Done);
     }
@@ -245,10 +245,31 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
                 .to_owned()
         ));
     }
-    arguments.shards.check(arguments.file.is_some(), !job.rules.is_empty())?;
+    let only_here = only_here(arguments.pid, &job.workload);
+    arguments.shards.check(arguments.file.is_some(), !job.rules.is_empty(), only_here)?;
     match arguments.pid.map(hone_host::cpu::sample) {
         Some(Err(error)) => Err(Usage(format!("--pid: {error}")).into()),
         _ => Ok(()),
+    }
+}
+
+/// What a load needs that is on this machine alone, with the way out.
+fn only_here(pid: Option<u32>, workload: &Workload) -> Option<&'static str> {
+    if pid.is_some() {
+        return Some(
+            "--pid is a process of this machine, and none of theirs\n  next: leave it out, or measure the target's CPU on its own machine",
+        );
+    }
+    match (&workload.schedule, &workload.payload) {
+        (Schedule::Replay { source, .. }, _) if !source.starts_with("topic ") => Some(
+            "they have no file of --schedule replay:FILE\n  next: replay a topic (replay:topic:NAME), or print the manifest without it, and give \
+             its load the option and a volume with the file",
+        ),
+        (_, Payload::File { .. }) => Some(
+            "they have no file of --payload file:PATH\n  next: take another payload, or print the manifest without it, and give its load the \
+             option and a volume with the file",
+        ),
+        _ => None,
     }
 }
 

@@ -12,6 +12,9 @@ use crate::folder::read_record;
 use crate::require::Rule;
 use crate::{Ending, Usage, rendezvous, show};
 
+/// As long as a manifest of `hone load --emit` may say: twice its own wait and the load, in whole seconds of 32 bits.
+const LONGEST_WAIT_S: u32 = u32::MAX;
+
 /// Merge the shards of one load into the record that one generator would have made.
 ///
 /// Histograms add up count by count, so the percentiles are those of all requests together and not an average of
@@ -54,10 +57,28 @@ fn shards(arguments: &Arguments, desk: &Desk) -> Result<Vec<Window>> {
     let Some((place, of)) = arguments.store.as_ref().zip(arguments.shards) else {
         return arguments.records.iter().map(|path: &PathBuf| read_record(Path::new(path))).collect();
     };
-    if !(0.0..=86_400.0).contains(&arguments.wait) {
-        bail!(Usage("--wait must lie between 0 and 86400 seconds".to_owned()));
-    }
+    let patience = patience(arguments.wait)?;
     desk.progress.doing("merge");
-    let patience = Duration::from_secs_f64(arguments.wait);
     rendezvous::collect(place, of, patience, |what| desk.progress.detail(what))
+}
+
+fn patience(wait_s: f64) -> Result<Duration> {
+    if !(0.0..=f64::from(LONGEST_WAIT_S)).contains(&wait_s) {
+        bail!(Usage(format!("--wait must lie between 0 and {LONGEST_WAIT_S} seconds")));
+    }
+    Ok(Duration::from_secs_f64(wait_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merge_waits_as_long_as_any_manifest_says() {
+        assert_eq!(patience(f64::from(u32::MAX)).unwrap(), Duration::from_secs(u32::MAX.into()));
+        assert_eq!(patience(0.5).unwrap(), Duration::from_millis(500));
+        for wait_s in [-1.0, 5e9, f64::NAN, f64::INFINITY] {
+            assert!(patience(wait_s).unwrap_err().is::<Usage>(), "{wait_s}");
+        }
+    }
 }

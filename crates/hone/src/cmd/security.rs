@@ -77,9 +77,22 @@ impl SecurityOptions {
     }
 }
 
+/// A path as a text that is printed.
+pub(crate) fn utf8(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).with_context(|| format!("{} is no UTF-8", path.display()))
+}
+
 /// Where a file is whatever the working folder: a run that goes on does so where it was begun.
 fn whole(path: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(path.map(std::path::absolute).transpose()?)
+}
+
+/// Options that name a file.
+pub(crate) const FILE_OPTIONS: [&str; 4] = ["--tls-ca", "--tls-cert", "--tls-key", "--sasl-password-file"];
+
+/// What such an option's file is called in a secret of Kubernetes.
+pub(crate) fn name_in_secret(option: &str) -> &str {
+    option.trim_start_matches('-')
 }
 
 /// An option that names a file, and the file.
@@ -88,13 +101,15 @@ pub(crate) type Named<'a> = (&'static str, &'a Path);
 impl SecurityOptions {
     /// The files that they name.
     pub(crate) fn files(&self) -> Vec<Named<'_>> {
-        let all = [
-            ("--tls-ca", &self.tls_ca),
-            ("--tls-cert", &self.tls_cert),
-            ("--tls-key", &self.tls_key),
-            ("--sasl-password-file", &self.sasl_password_file),
-        ];
-        all.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect()
+        let all = [&self.tls_ca, &self.tls_cert, &self.tls_key, &self.sasl_password_file];
+        let all = FILE_OPTIONS.into_iter().zip(all);
+        all.filter_map(|(option, path)| Some((option, path.as_deref()?))).collect()
+    }
+
+    /// The same files for a secret of Kubernetes: their names there, and where they are now.
+    pub(crate) fn secrets(&self) -> Result<Vec<(String, String)>> {
+        let secret = |(option, file)| Ok((name_in_secret(option).to_owned(), utf8(file)?));
+        self.files().into_iter().map(secret).collect()
     }
 
     /// The same options as words, for another process; `place` says where a file is for that one.

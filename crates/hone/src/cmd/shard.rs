@@ -8,8 +8,9 @@ use hone_load::{Admin, Topic};
 use hone_record::{MOST_SHARDS, Shard, Window};
 
 use super::Desk;
+use super::security::{FILE_OPTIONS, SecurityOptions, name_in_secret};
 use crate::Usage;
-use crate::kubernetes::{self, Manifest};
+use crate::kubernetes::{self, Manifest, SECRETS};
 use crate::rendezvous::Rendezvous;
 
 /// Where a load's manifest goes.
@@ -77,13 +78,16 @@ pub(crate) struct Meeting {
 }
 
 impl ShardOptions {
-    /// Finds what does not go together with several generators.
-    pub(crate) fn check(&self, from_file: bool, has_rules: bool) -> Result<()> {
+    /// Finds what does not go together with several generators. `only_here` is what the load needs and pods have not.
+    pub(crate) fn check(&self, from_file: bool, has_rules: bool, only_here: Option<&str>) -> Result<()> {
         if self.emit.is_some() && from_file {
             bail!(Usage(
                 "--emit hands the command line to the pods, which have no --file: write it as options"
                     .to_owned()
             ));
+        }
+        if let Some(only_here) = only_here.filter(|_| self.emit.is_some()) {
+            bail!(Usage(format!("--emit hands the command line to the pods: {only_here}")));
         }
         if self.shard.is_some() && has_rules {
             bail!(Usage(
@@ -95,7 +99,7 @@ impl ShardOptions {
     }
 
     /// The manifest that was asked for, for a load of `duration_s`.
-    pub(crate) fn manifest(&self, duration_s: f64) -> Result<Option<String>> {
+    pub(crate) fn manifest(&self, duration_s: f64, security: &SecurityOptions) -> Result<Option<String>> {
         let (Some(_), Some(shards), Some(store), Some(image)) =
             (self.emit, self.shards, self.store.clone(), self.image.clone())
         else {
@@ -108,7 +112,8 @@ impl ShardOptions {
         }
         let Handed { load: arguments, rules } = handed_on(std::env::args().skip(1));
         let (name, wait_s, load_s) = (self.job_name.clone(), self.wait, duration_s.ceil() as u32);
-        Ok(Some(Manifest { name, image, shards, store, wait_s, load_s, arguments, rules }.text()))
+        let secrets = security.secrets()?;
+        Ok(Some(Manifest { name, image, shards, store, wait_s, load_s, arguments, rules, secrets }.text()))
     }
 
     /// Comes to the meeting, when this load is one of several.
@@ -180,7 +185,7 @@ struct Handed {
 }
 
 fn handed_on(arguments: impl Iterator<Item = String>) -> Handed {
-    const WITH_VALUE: [&str; 10] = [
+    const WITH_VALUE: [&str; 11] = [
         "--emit",
         "--shards",
         "--image",
@@ -191,6 +196,7 @@ fn handed_on(arguments: impl Iterator<Item = String>) -> Handed {
         "-o",
         "--series",
         "--hgrm",
+        "--raw",
     ];
     let mut arguments = arguments.skip_while(|argument| argument != "load").skip(1);
     let mut handed = Handed { load: Vec::new(), rules: Vec::new() };
@@ -201,6 +207,12 @@ fn handed_on(arguments: impl Iterator<Item = String>) -> Handed {
         };
         if name == "--require" {
             handed.rules.extend(value.or_else(|| arguments.next()));
+        } else if FILE_OPTIONS.contains(&name) {
+            // The pods have these files out of a secret.
+            handed.load.extend([name.to_owned(), format!("{SECRETS}/{}", name_in_secret(name))]);
+            if value.is_none() {
+                arguments.next();
+            }
         } else if !WITH_VALUE.contains(&name) {
             handed.load.push(argument);
         } else if value.is_none() {
@@ -225,9 +237,11 @@ mod tests {
     #[test]
     fn the_shards_get_the_load_and_not_the_manifest() {
         let call = "--quiet load k:9092 --rate 5 --emit kubernetes --store=s3://b/p --shards 2 --acks=1 --image i -o f --json \
-                    --require p99<3ms --require=lag<=2";
+                    --require p99<3ms --require=lag<=2 --raw r.csv --raw=r --tls-ca ca.pem --sasl-password-file=secret --tls";
         let handed = handed_on(call.split(' ').map(str::to_owned));
-        assert_eq!(handed.load, ["k:9092", "--rate", "5", "--acks=1", "--json"]);
+        let files = ["--tls-ca", "/security/tls-ca", "--sasl-password-file", "/security/sasl-password-file"];
+        let load = [&["k:9092", "--rate", "5", "--acks=1", "--json"][..], &files, &["--tls"]].concat();
+        assert_eq!(handed.load, load);
         assert_eq!(handed.rules, ["p99<3ms", "lag<=2"]);
     }
 }

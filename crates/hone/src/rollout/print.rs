@@ -4,9 +4,12 @@
 
 use std::fmt::Write as _;
 
+use anyhow::{Result, bail};
 use hone_host::rollout::inventory::Host;
 
 use super::{Settings, gate};
+use crate::Usage;
+use crate::kubernetes::{SECRETS, escaped, secret_made};
 
 /// A guard waits a day at most.
 const LONGEST_GUARD_S: u64 = 86_400;
@@ -16,7 +19,21 @@ const SPARE_S: u64 = 300;
 /// Nobody renews a lease in these, so the guard waits for all that may come.
 fn guard_s(settings: &Settings) -> u64 {
     let gates_s = 2 * (settings.rules.wait_s + settings.baseline_s);
-    (settings.soak_s + gates_s + SPARE_S + gate::SETTLE.as_secs()).min(LONGEST_GUARD_S)
+    settings.soak_s + gates_s + SPARE_S + gate::SETTLE.as_secs()
+}
+
+/// Refuses what a guard would not outlive: it would take a change back that does no harm, in the middle of its soak.
+pub(crate) fn check(settings: &Settings) -> Result<()> {
+    let needed_s = guard_s(settings);
+    if needed_s <= LONGEST_GUARD_S {
+        return Ok(());
+    }
+    bail!(Usage(format!(
+        "nobody renews a guard in what --print writes, and one waits {LONGEST_GUARD_S} s at most: a soak of {} s with both of its gates takes up \
+         to {needed_s} s\n  next: shorten --soak, --wait or --baseline by {} s together, or run the roll-out without --print",
+        settings.soak_s,
+        needed_s - LONGEST_GUARD_S
+    )))
 }
 
 /// JSON strings are YAML strings.
@@ -208,9 +225,6 @@ pub(crate) struct Kubernetes<'a> {
     pub(crate) secrets: &'a [(String, String)],
 }
 
-/// Where a pod has the files of a secret.
-pub(crate) const SECRETS: &str = "/security";
-
 /// What the container runs; the settings are its arguments.
 const SCRIPT: &str = include_str!("daemonset.sh");
 
@@ -219,12 +233,7 @@ impl Kubernetes<'_> {
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(DAEMONSET_HEAD);
         if !self.secrets.is_empty() {
-            let files: Vec<String> =
-                self.secrets.iter().map(|(name, path)| format!("--from-file={name}={path}")).collect();
-            let words = ["kubectl", "create", "secret", "generic", "hone-host-security"].into_iter();
-            let words = words.chain(files.iter().map(String::as_str));
-            let line = shlex::try_join(words).unwrap_or_default().replace(['\n', '\r'], " ");
-            let _ = writeln!(text, "# The files of TLS and login come out of a secret:\n#   {line}");
+            text.push_str(&secret_made("hone-host-security", self.secrets));
         }
         if let Some(profile) = self.profile_text {
             let _ = write!(
@@ -244,7 +253,7 @@ data:
         let _ = writeln!(text, "          image: {}", quoted(self.image));
         text.push_str("          command: [sh, -c]\n          args:\n            - |\n");
         for line in SCRIPT.lines() {
-            let _ = writeln!(text, "              {}", escaped(line));
+            let _ = writeln!(text, "              {}", of_script(line));
         }
         for word in self.arguments() {
             let _ = writeln!(text, "            - {}", quoted(&escaped(&word)));
@@ -285,14 +294,14 @@ data:
     }
 }
 
-/// Kubernetes fills `$(NAME)` in arguments when there is such a variable; two dollars are one.
-fn escaped(argument: &str) -> String {
-    argument.replace("$(", "$$(")
+/// A line of the script, which has no two dollars side by side, so only what looks like a variable of Kubernetes' is escaped: people read it.
+fn of_script(line: &str) -> String {
+    line.replace("$(", "$$(")
 }
 
 const DAEMONSET_HEAD: &str = "# Kernel settings of nodes, one node at a time, behind the health of the cluster. Written by `hone host rollout --print daemonset`.
-# Settings of memory and disks are of the node, so the pod is privileged and works in the node's own namespaces. A DaemonSet begins on all of its
-# nodes at once; a label lets them in one by one, and a pod is ready when its node keeps the settings:
+# Settings of memory and disks are of the node, so the pod is privileged and works in the node's own namespaces. It runs as root, whatever user the
+# image names: a privileged container of another user has none of root's rights. A DaemonSet begins on all of its nodes at once; a label lets them in one by one, and a pod is ready when its node keeps the settings:
 #   for node in NODES; do
 #     kubectl label node $node hone.dev/host-settings=apply && kubectl rollout status daemonset/hone-host-settings --timeout=2h || break
 #   done
@@ -327,7 +336,7 @@ spec:
       terminationGracePeriodSeconds: 60
       containers:
         - name: settings
-          securityContext: {privileged: true}
+          securityContext: {privileged: true, runAsUser: 0}
           readinessProbe:
             exec: {command: [test, -f, /run/hone-ready]}
             periodSeconds: 5
@@ -382,13 +391,14 @@ mod tests {
             profile: "latency",
             profile_text: None,
             image: "i: \"x\"",
-            data: Some("/$(HOME)"),
+            data: Some("/$(HOME)/$$5"),
             settings: &settings,
             security: &[],
             secrets: &[("tls-ca".to_owned(), "/a b\nkind: evil".to_owned())],
         };
         let text = manifest.text();
-        assert!(text.contains("- \"/$$(HOME)\""), "{text}");
+        assert!(text.contains("- \"/$$(HOME)/$$$$5\""), "{text}");
+        assert!(!SCRIPT.contains("$$"), "two dollars of the script would become one");
         assert!(text.contains("image: \"i: \\\"x\\\"\""), "{text}");
         assert!(!text.lines().any(|line| line.starts_with("kind: evil")), "{text}");
         assert!(
@@ -400,7 +410,32 @@ mod tests {
     #[test]
     fn the_guard_outlives_everything_that_may_come() {
         assert_eq!(guard_s(&settings()), 600 + 2 * 660 + 300 + 1);
-        let day = Settings { soak_s: 86_400, ..settings() };
-        assert_eq!(guard_s(&day), 86_400);
+        check(&settings()).unwrap();
+        let longest = Settings { soak_s: 86_400 - 2 * 660 - 300 - 1, ..settings() };
+        check(&longest).unwrap();
+        let too_long = Settings { soak_s: 86_400, ..settings() };
+        let refused = check(&too_long).unwrap_err();
+        assert!(refused.is::<Usage>(), "{refused:#}");
+        assert!(
+            refused.to_string().contains("takes up to 88021 s") && refused.to_string().contains("by 1621 s"),
+            "{refused}"
+        );
+    }
+
+    /// Hone's image has a user of its own, who is nobody on the node, privileged or not.
+    #[test]
+    fn the_pod_is_of_root() {
+        let settings = settings();
+        let manifest = Kubernetes {
+            profile: "latency",
+            profile_text: None,
+            image: "hone:latest",
+            data: None,
+            settings: &settings,
+            security: &[],
+            secrets: &[],
+        };
+        let text = manifest.text();
+        assert!(text.contains("securityContext: {privileged: true, runAsUser: 0}\n"), "{text}");
     }
 }

@@ -10,13 +10,14 @@ use hone_host::rollout::inventory::{self, Host};
 use hone_load::health::Health;
 use serde::{Deserialize, Serialize};
 
-use super::super::security::SecurityOptions;
+use super::super::security::{SecurityOptions, name_in_secret, utf8};
 use super::super::{Desk, default_runs, print};
 use super::apply::time;
 use crate::folder::RunFolder;
+use crate::kubernetes::SECRETS;
 use crate::moment::now_unix_ms;
 use crate::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
-use crate::rollout::print::{Kubernetes, Play, SECRETS};
+use crate::rollout::print::{self as printing, Kubernetes, Play};
 use crate::rollout::{self, CANARY_TOPIC, Settings, Source};
 use crate::{Ending, Usage, show};
 
@@ -396,10 +397,6 @@ fn broker(word: &str, health: &Health) -> Result<i32> {
     rollout::placing::broker_of(word, &health.brokers)
 }
 
-fn utf8(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).with_context(|| format!("{} is no UTF-8", path.display()))
-}
-
 fn printed(
     arguments: &Arguments,
     tool: Tool,
@@ -407,6 +404,7 @@ fn printed(
     text: Option<&str>,
     settings: &Settings,
 ) -> Result<Ending> {
+    printing::check(settings)?;
     let bootstrap = if settings.bootstrap.is_empty() {
         vec!["kafka-1:9092".to_owned()]
     } else {
@@ -432,21 +430,16 @@ fn printed(
             }
             .text()
         }
-        Tool::Daemonset => {
-            let name_of = |option: &str| option.trim_start_matches('-').to_owned();
-            let secrets =
-                security.files().into_iter().map(|(option, file)| Ok((name_of(option), utf8(file)?)));
-            Kubernetes {
-                profile: name,
-                profile_text: text,
-                image: &arguments.image,
-                data: data.as_deref(),
-                settings: &settings,
-                security: &security.words(|(option, _)| Ok(format!("{SECRETS}/{}", name_of(option))))?,
-                secrets: &secrets.collect::<Result<Vec<_>>>()?,
-            }
-            .text()
+        Tool::Daemonset => Kubernetes {
+            profile: name,
+            profile_text: text,
+            image: &arguments.image,
+            data: data.as_deref(),
+            settings: &settings,
+            security: &security.words(|(option, _)| Ok(format!("{SECRETS}/{}", name_in_secret(option))))?,
+            secrets: &security.secrets()?,
         }
+        .text(),
     };
     print(&text)?;
     Ok(Ending::Done)

@@ -108,8 +108,12 @@ impl Search<'_> {
         }
         if apart > design.precision {
             let middle = rounded((rate(lower) * rate(upper)).sqrt());
+            // Nearer to the knee it is the generator that can't follow, whatever it can above.
+            if self.is_late(key(middle)) {
+                return self.confirm(lower, Some(upper), CapacityEnd::GeneratorLate);
+            }
             // Rounding must not bring back an end.
-            if key(middle) > lower && key(middle) < upper && !self.is_late(key(middle)) {
+            if key(middle) > lower && key(middle) < upper {
                 return self.measure(middle);
             }
         }
@@ -367,6 +371,17 @@ mod tests {
             if window == 3 { Said::Late } else { sharp(20_000.0)(at) }
         });
         assert_eq!(knee.end, CapacityEnd::Found, "late once is no limit");
+    }
+
+    /// The ends are far apart then, and that is not the precision that was asked for.
+    #[test]
+    fn a_generator_that_is_late_between_the_ends_is_told() {
+        let (knee, _) = search(&design(), |at| match at {
+            1_100.0..1_900.0 => Said::Late,
+            at => sharp(1_500.0)(at),
+        });
+        let (held, failed) = (Some(1_000.0), Some(2_000.0));
+        assert_eq!(knee, Knee { held, failed, end: CapacityEnd::GeneratorLate });
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! ever replaced: the same profile of the same host is there already.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -202,7 +202,7 @@ impl Depot {
     fn build(&self, build_id: String) -> Result<Build> {
         not_interrupted()?;
         let names = self.store.folder(&build_id)?.names()?;
-        let kept: Vec<Kept> = names.iter().filter_map(|name| Kept::parse(name)).collect();
+        let kept = each_once(names.iter().filter_map(|name| Kept::parse(name)).collect());
         let is_of_one = |name: &&String| {
             let bare = [LOCK, NOTE].iter().find_map(|ending| name.strip_suffix(&format!(".{ending}")));
             Kept::parse(bare.unwrap_or(name)).is_some()
@@ -399,15 +399,23 @@ fn put_whole(
     Ok(())
 }
 
+/// In the order of their time, and each profile of a host once, as it was first pushed: two pushes at the same time don't see each other.
+fn each_once(mut all: Vec<Kept>) -> Vec<Kept> {
+    all.sort_unstable();
+    let mut seen = HashSet::new();
+    all.retain(|one| seen.insert((one.host.clone(), one.sha256.clone(), one.kind)));
+    all
+}
+
 /// Of each host its newest, so many; all in the order of their time.
 fn newest(all: Vec<Kept>, choice: &Choice) -> Vec<Kept> {
     let mut by_host: BTreeMap<String, Vec<Kept>> = BTreeMap::new();
-    for one in all.into_iter().filter(|one| choice.kind.is_none_or(|kind| kind.name() == one.kind)) {
+    for one in each_once(all).into_iter().filter(|one| choice.kind.is_none_or(|kind| kind.name() == one.kind))
+    {
         by_host.entry(one.host.clone()).or_default().push(one);
     }
     let mut chosen: Vec<Kept> = Vec::new();
-    for (_, mut of_host) in by_host {
-        of_host.sort_unstable();
+    for (_, of_host) in by_host {
         let skipped = choice.last.map_or(0, |last| of_host.len().saturating_sub(last));
         chosen.extend(of_host.into_iter().skip(skipped));
     }
@@ -647,6 +655,30 @@ mod tests {
         assert_eq!(times(Some(1), None), [3, 9]);
         assert_eq!(times(Some(2), Some(Kind::Fdata)), [1, 3, 9]);
         assert_eq!(times(None, Some(Kind::Pprof)), [2]);
+    }
+
+    /// Two pushes of one profile at the same time: neither has seen the other's.
+    #[test]
+    fn a_profile_that_was_pushed_twice_counts_once() {
+        let all = vec![
+            kept(5, "a", '1', Kind::Fdata),
+            kept(4, "a", '1', Kind::Fdata),
+            kept(3, "a", '0', Kind::Fdata),
+            kept(5, "b", '1', Kind::Fdata),
+            kept(6, "a", '1', Kind::Pprof),
+        ];
+        let times = |last| -> Vec<u64> {
+            let choice = Choice { last, ..Choice::default() };
+            newest(all.clone(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
+        };
+        assert_eq!(times(None), [3, 4, 5, 6]);
+        assert_eq!(times(Some(2)), [4, 5, 6]);
+
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(folder.path().to_str().unwrap()).unwrap();
+        let build = depot.store.folder("c0ffee").unwrap();
+        all.iter().for_each(|one| build.put(&one.name(), Vec::new()).unwrap());
+        assert_eq!(depot.builds().unwrap()[0].profiles, 4);
     }
 
     #[test]

@@ -165,10 +165,10 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// `2026-01-31T12:34:00Z`: whole minutes, which is less than any profiler's own step of minutes asks for.
+/// `2026-01-31T12:34:59Z`: with its seconds, since a stretch may be as short as one.
 fn rfc3339(unix_ms: u64) -> String {
     let date = hone_report::date_utc(unix_ms);
-    format!("{}:00Z", date.trim_end_matches(" UTC").replace(' ', "T"))
+    format!("{}:{:02}Z", date.trim_end_matches(" UTC").replace(' ', "T"), unix_ms / 1_000 % 60)
 }
 
 #[cfg(test)]
@@ -189,7 +189,8 @@ mod tests {
             pyroscope_request(&question, 1, 300),
             [b"\x0a\x01k\x12\x07{a=\"b\"}".as_slice(), b"\x18\x01\x20\xac\x02"].concat()
         );
-        assert_eq!(rfc3339(1_769_862_899_000), "2026-01-31T12:34:00Z");
+        assert_eq!(rfc3339(1_769_862_899_000), "2026-01-31T12:34:59Z");
+        assert_eq!(rfc3339(1_769_862_900_999), "2026-01-31T12:35:00Z");
         let (begin, end) = question.stretch();
         assert_eq!(end - begin, 60_000);
     }

@@ -229,6 +229,14 @@ fn the_manifests_are_what_kubernetes_takes() {
     {
         emit(url, PLACE).expect_code(2).expect_error(words);
     }
+    for args in [&["--once"][..], &[], &["--emit", "kubernetes", "--image", "i"]] {
+        let url = "http://ada:secret@127.0.0.1:6060";
+        let refused = bucket.run(&[&["profile", "sample", url, "--to", PLACE][..], args].concat());
+        let refused = refused.expect_code(2).expect_error("it has a name or a password");
+        assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+    }
+    let in_small = emit("http://node_ip:6060", PLACE).expect_code(0).stdout;
+    assert!(in_small.contains("\"http://$(NODE_IP):6060\""), "{in_small}");
     emit("http://NODE_IP:6060", "/tmp/x").expect_code(2).expect_error("pods do not share a folder");
     let of_port = emit("http://NODE_IP:6060", PLACE).expect_code(0).stdout;
     let of_loopback = emit("http://127.0.0.1:6060", PLACE).expect_code(0).stdout;

@@ -73,11 +73,9 @@ pub struct Captured {
 #[non_exhaustive]
 pub enum FetchError {
     /// The address can't be used.
-    #[error(
-        "`{url}` can't be asked for a profile: {reason}\n  next: give an address like http://127.0.0.1:6060"
-    )]
+    #[error("`{url}` can't be asked: {reason}\n  next: give an address like http://127.0.0.1:6060")]
     Address {
-        /// As it was given.
+        /// As it was given, without a password.
         url: String,
         /// What is wrong with it.
         reason: String,
@@ -226,18 +224,14 @@ pub fn profile_url(base: &str, wanted: Wanted) -> Result<Url, FetchError> {
     };
     if seconds == Some(0) {
         let reason = "a window of 0 seconds holds nothing".to_owned();
-        return Err(FetchError::Address { url: base.to_owned(), reason });
+        return Err(FetchError::Address { url: without_login(base), reason });
     }
     page(base, name, seconds.map(|seconds| format!("seconds={seconds}")).as_deref())
 }
 
 /// The address of a page of the pprof server.
 fn page(base: &str, name: &str, query: Option<&str>) -> Result<Url, FetchError> {
-    let wrong = |reason: String| FetchError::Address { url: base.to_owned(), reason };
-    let mut url = Url::parse(base).map_err(|error| wrong(error.to_string()))?;
-    if url.scheme() != "http" {
-        return Err(wrong(format!("its scheme is {}, and only http is spoken", url.scheme())));
-    }
+    let mut url = address(base)?;
     let path = if url.path() == "/" {
         USUAL_PATH.to_owned()
     } else {
@@ -248,12 +242,34 @@ fn page(base: &str, name: &str, query: Option<&str>) -> Result<Url, FetchError> 
     Ok(url)
 }
 
+/// An address that can be asked. One with a login is refused: none is spoken here, and what is asked stands in errors and records.
+fn address(text: &str) -> Result<Url, FetchError> {
+    let wrong = |reason: String| FetchError::Address { url: without_login(text), reason };
+    let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let reason = "it has a name or a password, and logins are not spoken here; serve pprof on a loopback address without one";
+        return Err(wrong(reason.to_owned()));
+    }
+    match url.scheme() {
+        "http" => Ok(url),
+        other => Err(wrong(format!("its scheme is {other}, and only http is spoken"))),
+    }
+}
+
+/// The same as a text that may be told, in case that it holds a login.
+fn without_login(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((_, behind)) => format!("...@{behind}"),
+        None => text.to_owned(),
+    }
+}
+
 /// A page of text by one GET, such as a service's metrics.
 ///
 /// # Errors
 /// When the address is none, or it gives no page in time.
 pub fn text_page(url: &str, limit: Duration) -> Result<String> {
-    let url = Url::parse(url).with_context(|| format!("`{url}` is no address of a page"))?;
+    let url = address(url)?;
     let bytes = fetch(&url, limit, &|| false)?;
     String::from_utf8(bytes).with_context(|| format!("{url} is no text"))
 }
@@ -508,6 +524,27 @@ mod tests {
         refused("https://h", "its scheme is https, and only http is spoken");
         refused("127.0.0.1:6060", "give an address like http://127.0.0.1:6060");
         assert!(profile_url("http://h", Wanted::Cpu { seconds: 0 }).is_err());
+    }
+
+    /// Nothing sends it, and what is asked stands in errors, on the screen and in records.
+    #[test]
+    fn an_address_with_a_login_is_refused_without_telling_it() {
+        for url in ["http://ada:secret@h:6060/own", "http://secret@h:6060/own", "http://:secret@h:6060/own"] {
+            let page = text_page(url, Duration::from_secs(1)).unwrap_err().to_string();
+            for error in [profile_url(url, CPU).unwrap_err().to_string(), page] {
+                assert!(
+                    error.contains("`...@h:6060/own` can't be asked: it has a name or a password"),
+                    "{error}"
+                );
+                assert!(!error.contains("secret"), "{error}");
+            }
+        }
+        for url in ["ada:secret@h:6060", "http://ada:secret@h:6o6o", "https://ada:secret@h"] {
+            let error = profile_url(url, CPU).unwrap_err().to_string();
+            assert!(error.contains("can't be asked") && !error.contains("secret"), "{error}");
+        }
+        let nothing = profile_url("http://ada:secret@h", Wanted::Cpu { seconds: 0 }).unwrap_err().to_string();
+        assert!(nothing.contains("0 seconds") && !nothing.contains("secret"), "{nothing}");
     }
 
     #[test]

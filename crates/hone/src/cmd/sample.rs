@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use hone_binary::go::{Wanted, capture_unless};
+use hone_binary::go::{Wanted, capture_unless, profile_url};
 use hone_binary::kept::{Identity, Keeper};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
+use hone_store::web::shown;
 use hone_tool::interrupt;
 use sha2::{Digest as _, Sha256};
 use url::{Host, Url};
@@ -82,6 +83,7 @@ pub(super) fn run(arguments: &Arguments, keeper: &Keeper<'_>, scratch: &Path, de
         print(&manifest(arguments, image)?)?;
         return Ok(Ending::Done);
     }
+    check_url(arguments)?;
     let host = host_of(arguments.host.as_deref())?;
     let depot = Depot::open(&arguments.to)?;
     let one = || sample(arguments, &depot, &host, keeper, scratch);
@@ -151,12 +153,29 @@ fn wait_until(due_unix_ms: u64) -> bool {
     false
 }
 
+/// What could never be asked is refused before the first window, which may be a day away.
+fn check_url(arguments: &Arguments) -> Result<()> {
+    let wanted = Wanted::Cpu { seconds: arguments.seconds };
+    profile_url(&arguments.url, wanted).map_err(|error| Usage(error.to_string()))?;
+    Ok(())
+}
+
+/// An address of the node, with its name as manifests write it: names of hosts are alike in any case.
+fn of_node(url: &str) -> String {
+    let begin = url.to_ascii_lowercase().find(&NODE_IP.to_ascii_lowercase());
+    let mut url = url.to_owned();
+    if let Some(begin) = begin {
+        url.replace_range(begin..begin + NODE_IP.len(), NODE_IP);
+    }
+    url
+}
+
 /// The service is asked on the pod's own node: by the node's loopback, or by a port of the node.
 fn manifest(arguments: &Arguments, image: &str) -> Result<String> {
-    let wrong = |why: &str| Usage(format!("{} is no address for a DaemonSet: {why}", arguments.url));
+    let wrong = |why: &str| Usage(format!("{} is no address for a DaemonSet: {why}", shown(&arguments.url)));
     let parsed = Url::parse(&arguments.url).map_err(|error| wrong(&error.to_string()))?;
-    let of_node = NODE_IP.to_ascii_lowercase();
-    let is_of_node = parsed.host_str().is_some_and(|host| host.eq_ignore_ascii_case(&of_node));
+    check_url(arguments)?;
+    let is_of_node = parsed.host_str().is_some_and(|host| host.eq_ignore_ascii_case(NODE_IP));
     let is_loopback = match parsed.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -174,7 +193,7 @@ fn manifest(arguments: &Arguments, image: &str) -> Result<String> {
     Ok(Sampler {
         name: arguments.name.clone(),
         image: image.to_owned(),
-        url: arguments.url.clone(),
+        url: if is_of_node { of_node(&arguments.url) } else { arguments.url.clone() },
         node_ip: is_of_node.then_some(NODE_IP),
         store: arguments.to.clone(),
         seconds: arguments.seconds,

@@ -8,6 +8,9 @@ use crate::canonical::{self, Json, NotOne};
 /// How every line of a ledger begins. A torn line is a piece of one, so it begins with this or is a piece of this.
 const HEAD: &[u8] = b"{\"hone_record\":";
 
+/// What git writes around lines that it could not merge, those of the common ancestor (`merge.conflictStyle = diff3`) among them.
+const MARKS: [&[u8]; 4] = [b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> "];
+
 /// Version of the lines that this build writes: chained. Version 1 is an entry in a plain envelope, without hash and predecessors.
 pub const LINE_VERSION: u64 = 2;
 
@@ -34,7 +37,7 @@ pub struct Line {
 pub struct TornLine {
     /// Counted from 1.
     pub line: usize,
-    /// What is there of it; bytes that are not UTF-8 are shown as U+FFFD.
+    /// What is there of it, without the zeros of a power cut; bytes that are not UTF-8 are shown as U+FFFD.
     pub text: String,
 }
 
@@ -75,7 +78,9 @@ fn read_line(number: usize, line: &[u8]) -> Found {
         Ok(head) => entry(number, text, head).unwrap_or_else(|found| found),
         // A cut makes JSON that stops too early, or, behind `0.`, a malformed number. Well-formed JSON of another shape
         // was written on purpose by somebody else, and behind a whole one stands what no cut leaves: another line.
-        Err(error) if !error.is_data() && !begins_whole(text) => unreadable(number, line, error.to_string()),
+        Err(error) if !error.is_data() && (!begins_whole(text) || is_one_with_zeros(text)) => {
+            unreadable(number, line, error.to_string())
+        }
         Err(error) => Found::Foreign(error.to_string()),
     }
 }
@@ -86,6 +91,12 @@ fn begins_whole(text: &str) -> bool {
         serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().next(),
         Some(Ok(_))
     )
+}
+
+/// Whether zeros stand in the place of its line feed alone.
+fn is_one_with_zeros(text: &str) -> bool {
+    let there = text.trim_end_matches('\0');
+    there.len() < text.len() && serde_json::from_str::<serde::de::IgnoredAny>(there).is_ok()
 }
 
 /// What stands around an entry.
@@ -147,11 +158,18 @@ fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.chars().all(is_digit)
 }
 
+/// What a power cut left of a line: a file may have its new length on the disk before its new bytes, and zeros there.
+fn written(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    &line[..end]
+}
+
 /// A piece of one of our lines, or something else?
 fn unreadable(number: usize, line: &[u8], why: String) -> Found {
-    if line.starts_with(HEAD) || HEAD.starts_with(line) {
-        Found::Torn(TornLine { line: number, text: String::from_utf8_lossy(line).into_owned() })
-    } else if [b"<<<<<<< ".as_slice(), b"=======", b">>>>>>> "].iter().any(|mark| line.starts_with(mark)) {
+    let there = written(line);
+    if there.starts_with(HEAD) || HEAD.starts_with(there) {
+        Found::Torn(TornLine { line: number, text: String::from_utf8_lossy(there).into_owned() })
+    } else if MARKS.iter().any(|mark| line.starts_with(mark)) {
         Found::Foreign(
             "a mark of git's, whose merge is not finished: keep all lines of both sides, and delete the marks".to_owned(),
         )

@@ -69,6 +69,34 @@ fn a_line_torn_at_any_byte_is_reported_kept_and_does_not_swallow_the_next_entry(
     }
 }
 
+/// A file may have its new length on the disk before its new bytes: behind a power cut there are zeros in their place.
+#[test]
+fn zeros_of_a_power_cut_are_a_torn_line_and_lock_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let whole = line_of(&entry(2));
+    let whole = whole.trim_end();
+    for there in [0, 1, 10, 40, whole.len()] {
+        for zeros in [1, 4_096] {
+            let piece = &whole[..there];
+            let bytes = format!("{}{piece}{}", line_of(&entry(1)), "\0".repeat(zeros));
+            fs::write(&path, &bytes).unwrap();
+            let ledger = Ledger::open(&path).unwrap();
+            let behind = ledger.append(&entry(3)).unwrap().behind.unwrap();
+            assert_eq!((behind.line, behind.text.as_str()), (2, piece), "{zeros} zeros");
+            let checked = ledger.check().unwrap();
+            assert!(checked.faults.is_empty() && checked.torn.len() == 1, "{there} {zeros}: {checked:?}");
+            assert_eq!(times(&ledger), [1, 3]);
+            assert!(
+                fs::read_to_string(&path).unwrap().starts_with(&bytes),
+                "what is there is never rewritten"
+            );
+        }
+    }
+    refuses(&path, b"notes of mine\0\0", 1, "is not a ledger");
+    refuses(&path, format!("{whole}{whole}\0").as_bytes(), 1, "is not a ledger");
+}
+
 #[test]
 fn a_torn_line_says_its_number_and_text() {
     let folder = tempfile::tempdir().unwrap();

@@ -99,11 +99,15 @@ fn a_move_is_named() {
 #[test]
 fn a_line_of_something_else_is_named_and_the_rest_is_looked_at() {
     let mut lines = lines(3);
-    lines.insert(1, "<<<<<<< HEAD\n".to_owned());
-    let checked = checked(&lines.concat());
-    assert_eq!((checked.faults[0].line, checked.faults[0].meaning), (2, Meaning::Foreign));
-    assert!(checked.faults[0].found.contains("keep all lines of both sides"));
-    assert_eq!(checked.lines.len(), 3);
+    lines.insert(1, String::new());
+    // The second one comes with `merge.conflictStyle = diff3`.
+    for mark in ["<<<<<<< HEAD\n", "||||||| 4f1c2d3\n", "=======\n", ">>>>>>> theirs\n"] {
+        mark.clone_into(&mut lines[1]);
+        let checked = checked(&lines.concat());
+        assert_eq!((checked.faults[0].line, checked.faults[0].meaning), (2, Meaning::Foreign));
+        assert!(checked.faults[0].found.contains("keep all lines of both sides"), "{mark}");
+        assert_eq!(checked.lines.len(), 3);
+    }
     lines[1] = lines[0].replace("\"decision\":\"keep\"", "\"decision\":7");
     assert_eq!(first(&lines.concat()).1, Meaning::Foreign);
     let deep = format!("\"body\":{{\"x\":{}{},", "[".repeat(200_000), "]".repeat(200_000));

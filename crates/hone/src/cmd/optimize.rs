@@ -14,7 +14,7 @@ use crate::Ending;
 use crate::bench;
 use crate::experiment::{self, Asked, Experiment};
 use crate::folder::RunFolder;
-use crate::optimize::steps::{Phase, PhaseEnd, took_s};
+use crate::optimize::steps::{self, DoneStep, Phase, PhaseEnd};
 use crate::optimize::takes::{self, MAKING, Takes};
 use crate::optimize::tree::BASELINE;
 use crate::optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
@@ -152,9 +152,7 @@ pub(super) fn programs(
     let mut stopped = None;
     for (done, phase) in MAKING.into_iter().enumerate() {
         if done > 0 {
-            let took = took_s(&newest(output, &experiment.name)?);
-            let compile_s = took.get(BUILD_BASELINE).copied().unwrap_or_default();
-            stopped = stops(takes.rest_s(done, compile_s));
+            stopped = stops(rest_s(&takes, done, &steps::done(&newest(output, &experiment.name)?)));
         }
         if stopped.is_some() {
             break;
@@ -180,6 +178,13 @@ pub(super) fn programs(
     Ok(Programs { plain, variants, trained_by: takes.trained_by, findings, foretold, stopped })
 }
 
+/// Seconds that are left at least behind so many phases, when these steps are done.
+fn rest_s(takes: &Takes, phases: usize, done: &[DoneStep]) -> f64 {
+    let compile_s = done.iter().find(|step| step.name == BUILD_BASELINE).map_or(0.0, |step| step.took_s);
+    let of = |phase: Phase| done.iter().filter(move |step| step.phase == Some(phase)).map(|step| step.took_s);
+    takes.rest_s(phases, compile_s, MAKING.map(|phase| of(phase).sum()))
+}
+
 /// Seconds that the steps took which are done of the builds in `output`, whoever did them and was broken off. A step that was not finished is made anew,
 /// and nobody has written down how long it took.
 ///
@@ -189,7 +194,7 @@ pub(super) fn made_s(file: &Path, output: &Path) -> Result<f64> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("the experiment {} can't be read", file.display()))?;
     let run = experiment::name_in(&text).and_then(|name| newest(output, &name).ok());
-    Ok(run.map_or(0.0, |run| took_s(&run).values().sum()))
+    Ok(run.map_or(0.0, |run| steps::done(&run).iter().map(|step| step.took_s).sum()))
 }
 
 /// A phase of the only run in a folder: the one that is there goes on, whatever its phase.
@@ -446,6 +451,20 @@ mod tests {
     fn read(line: &str) -> Arguments {
         let words = shlex::split(line).unwrap();
         Line::parse_from(words.iter().skip(1)).arguments
+    }
+
+    /// It is counted among what earlier attempts took, and would be counted twice.
+    #[test]
+    fn what_an_earlier_attempt_built_is_not_left_to_be_built() {
+        let takes = Takes { compiled: [1, 1, 2], loads_s: [0.0, 10.0, 0.0], ..Takes::default() };
+        let step = |name: &str, phase, took_s| DoneStep { name: name.to_owned(), phase, took_s };
+        let mut done = vec![step(BUILD_BASELINE, Some(Phase::Baseline), 60.0)];
+        assert_eq!(rest_s(&takes, 1, &done), 70.0 + 120.0);
+        done.push(step("train", Some(Phase::Train), 75.0));
+        done.push(step("build-pgo", Some(Phase::Build), 60.0));
+        assert_eq!(rest_s(&takes, 1, &done), 60.0);
+        done.push(step("of an older Hone", None, 60.0));
+        assert_eq!(rest_s(&takes, 1, &done), 60.0, "nobody knows where it belongs");
     }
 
     #[test]

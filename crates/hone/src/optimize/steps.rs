@@ -1,7 +1,6 @@
 //! The steps of an optimisation: each ends in a file, so that a run that was broken off, or was asked for one phase only, goes on
 //! behind the last one.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,7 +15,8 @@ use crate::folder::RunFolder;
 use crate::progress::Progress;
 
 /// A stretch of the way that can be gone alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Phase {
     /// The plain build, its check, and the ceiling.
     Baseline,
@@ -69,6 +69,9 @@ impl std::error::Error for PhaseEnd {}
 struct Finished<T> {
     receipt: StepReceipt,
     result: T,
+    /// Unknown of runs from before it was written down.
+    #[serde(default)]
+    phase: Option<Phase>,
 }
 
 /// What a step brings: its result, and what is told of it.
@@ -108,7 +111,7 @@ impl<'a> Steps<'a> {
         step: impl FnOnce() -> Result<Told<T>>,
     ) -> Result<T> {
         let file = file_of(name);
-        if let Some(Finished { receipt, result }) = self.folder.read_note::<Finished<T>>(&file)? {
+        if let Some(Finished { receipt, result, .. }) = self.folder.read_note::<Finished<T>>(&file)? {
             self.progress.line(&format!("{name:<19} done before: {}", receipt.note));
             self.receipts.push(receipt);
             return Ok(result);
@@ -123,7 +126,7 @@ impl<'a> Steps<'a> {
         let took_s = start.elapsed().as_secs_f64();
         self.progress.line(&format!("{name:<19} {:>6.1} s  {}", took_s, told.note));
         let receipt = StepReceipt { step: name.to_owned(), took_s, command: told.command, note: told.note };
-        let finished = Finished { receipt, result: told.result };
+        let finished = Finished { receipt, result: told.result, phase: Some(phase) };
         self.folder.write_note(&file, &finished)?;
         self.receipts.push(finished.receipt);
         Ok(finished.result)
@@ -156,17 +159,23 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// What the steps of a run took that are done, by their names, in seconds.
-pub(crate) fn took_s(folder: &Path) -> BTreeMap<String, f64> {
-    #[derive(Deserialize)]
-    struct Done {
-        receipt: StepReceipt,
-    }
+/// A step that is done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DoneStep {
+    pub(crate) name: String,
+    /// Unknown of runs from before it was written down.
+    pub(crate) phase: Option<Phase>,
+    pub(crate) took_s: f64,
+}
+
+/// The steps of a run that are done.
+pub(crate) fn done(folder: &Path) -> Vec<DoneStep> {
     let entries = std::fs::read_dir(folder.join("steps")).into_iter().flatten().flatten();
     let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
     // Others of the folder are no steps with a receipt.
-    let done = texts.filter_map(|text| serde_json::from_str::<Done>(&text).ok());
-    done.map(|done| (done.receipt.step, done.receipt.took_s)).collect()
+    let done = texts.filter_map(|text| serde_json::from_str::<Finished<serde::de::IgnoredAny>>(&text).ok());
+    done.map(|Finished { receipt, phase, .. }| DoneStep { name: receipt.step, phase, took_s: receipt.took_s })
+        .collect()
 }
 
 /// What a step has found, where it is done.
@@ -211,5 +220,11 @@ mod tests {
             "as it was found before"
         );
         assert_eq!(steps.run(Phase::Train, "train", || told(2)).unwrap(), 2);
+        // Of which phase each was is known to whoever goes on.
+        folder.write_note("steps/quiet.json", &3).unwrap();
+        let mut done = done(folder.path());
+        done.sort_by_key(|step| step.phase);
+        let done: Vec<_> = done.iter().map(|step| (&*step.name, step.phase)).collect();
+        assert_eq!(done, [("build-baseline", Some(Phase::Baseline)), ("train", Some(Phase::Train))]);
     }
 }

@@ -24,11 +24,14 @@ pub(crate) struct Takes {
 
 impl Takes {
     /// Seconds of what is left after so many phases, when a compiler takes so long for each program. BOLT's own time, checks and starts are not
-    /// among them: it takes at least as long.
-    pub(crate) fn rest_s(&self, phases: usize, compile_s: f64) -> f64 {
-        let loads_s: f64 = self.loads_s.iter().skip(phases).sum();
-        let compiled: u32 = self.compiled.iter().skip(phases).sum();
-        loads_s + f64::from(compiled) * compile_s
+    /// among them: it takes at least as long. `made_s` is what an earlier attempt has done of each phase.
+    pub(crate) fn rest_s(&self, phases: usize, compile_s: f64, made_s: [f64; 3]) -> f64 {
+        let all = self.loads_s.iter().zip(self.compiled).zip(made_s);
+        // What one phase took beyond its least makes no other one shorter.
+        let left = all.map(|((loads_s, compiled), made_s)| {
+            (loads_s + f64::from(compiled) * compile_s - made_s).max(0.0)
+        });
+        left.skip(phases).sum()
     }
 
     /// All programs that a compiler makes.
@@ -105,8 +108,17 @@ mod tests {
     fn builds_take_what_their_loads_and_their_compiler_take() {
         let plain = of("\"baseline\", \"pgo\"");
         assert_eq!((plain.compiled, plain.loads_s), ([1, 1, 1], [CEILING_PROBE_S, 10.0, 0.0]));
-        assert_eq!(plain.rest_s(1, 60.0), 10.0 + 120.0);
-        assert_eq!(plain.rest_s(3, 60.0), 0.0);
+        let rest_s = |phases, made_s| plain.rest_s(phases, 60.0, made_s);
+        assert_eq!(rest_s(1, [0.0; 3]), 10.0 + 120.0);
+        assert_eq!(rest_s(3, [0.0; 3]), 0.0);
+        // Broken off, and gone on with.
+        assert_eq!(rest_s(1, [80.0, 20.0, 0.0]), 50.0 + 60.0);
+        assert_eq!(
+            rest_s(1, [80.0, 200.0, 55.0]),
+            5.0,
+            "the training took longer, and the other build does not"
+        );
+        assert_eq!(rest_s(1, [80.0, 200.0, 65.0]), 0.0);
         assert_eq!(plain.trained_by, ["t"]);
     }
 

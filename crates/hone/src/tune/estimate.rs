@@ -185,7 +185,7 @@ fn of_builds(builds: &Takes) -> Part {
         "builds: loads that train and check; {} programs that a compiler makes come on top, as long as it takes",
         builds.programs()
     );
-    Part { what, takes: Span { least_s: builds.rest_s(0, 0.0), most_s: None } }
+    Part { what, takes: Span { least_s: builds.rest_s(0, 0.0, [0.0; 3]), most_s: None } }
 }
 
 fn of_those_built(built: usize, one: Span) -> Option<Part> {

@@ -162,7 +162,7 @@ impl Asked {
         let limit_ms = self.latency_limit_ms()?;
         let all = at_most(&self.workload, &self.allowed, limit_ms, self.durability, is_cluster);
         let may = |rule: &AtMost| {
-            let example = Candidate::of_settings(&[rule.example.to_owned()], Hope::default());
+            let example = Candidate::of_settings(std::slice::from_ref(&rule.example), Hope::default());
             example.is_ok_and(|example| self.forbidden_by(&example).is_none())
         };
         Ok(all.into_iter().filter(may).collect())
@@ -276,6 +276,11 @@ mod tests {
         assert!(part.what.ends_with("5 lingers, 1 codec"), "{}", part.what);
         let alone = of("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
         assert_eq!(alone.parts.len(), 3, "{alone:?}");
+        // Write caching sets its bounds as well, and any of it may be forbidden.
+        let lax = |more: &str| of(&format!("durability = true\n{more}"), None);
+        let has_caching =
+            |found: &Estimate| found.parts.iter().any(|part| part.what.contains("1 write caching"));
+        assert!(has_caching(&lax("")) && !has_caching(&lax("forbid = [\"topic.flush.*\"]")));
     }
 
     #[test]

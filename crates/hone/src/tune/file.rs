@@ -383,14 +383,19 @@ impl Asked {
                     .to_owned()
             ));
         }
-        for (name, value, most) in [
-            ("ready_timeout_s", self.ready_timeout_s, LONGEST_WAIT_S),
-            ("stop_timeout_s", self.stop_timeout_s, LONGEST_WAIT_S),
-            ("lateness_limit_ms", self.lateness_limit_us / 1e3, LONGEST_WAIT_S * 1e3),
-        ] {
-            if !(0.0..=most).contains(&value) {
-                bail!(Usage(format!("[tune]: {name} must lie between 0 and {most}, got {value}")));
+        for (name, value) in
+            [("ready_timeout_s", self.ready_timeout_s), ("stop_timeout_s", self.stop_timeout_s)]
+        {
+            if !(0.0..=LONGEST_WAIT_S).contains(&value) {
+                bail!(Usage(format!("[tune]: {name} must lie between 0 and {LONGEST_WAIT_S}, got {value}")));
             }
+        }
+        // Nothing is sent at the very moment at which it is due.
+        let (lateness_ms, most_ms) = (self.lateness_limit_us / 1e3, LONGEST_WAIT_S * 1e3);
+        if !(lateness_ms > 0.0 && lateness_ms <= most_ms) {
+            bail!(Usage(format!(
+                "[tune]: lateness_limit_ms must be above 0 and at most {most_ms}, got {lateness_ms}"
+            )));
         }
         for candidate in &self.candidates {
             if !self.allowed.contains(&candidate.altitude) {
@@ -652,7 +657,8 @@ mod tests {
             ("ready_timeout_s = -1", "ready_timeout_s must lie between 0 and 3600"),
             ("stop_timeout_s = nan", "stop_timeout_s must lie between"),
             ("ready_timeout_s = inf", "ready_timeout_s must lie between"),
-            ("lateness_limit_ms = inf", "lateness_limit_ms must lie between"),
+            ("lateness_limit_ms = inf", "lateness_limit_ms must be above 0"),
+            ("lateness_limit_ms = 0", "lateness_limit_ms must be above 0 and at most 3600000, got 0"),
         ] {
             let found = with(lines).and_then(|mut asked| {
                 asked.place = "sh --port {port}".to_owned();

@@ -23,10 +23,9 @@ pub(super) fn to_keep(kept: &[Candidate], engine: &Engine, folder: &RunFolder) -
         .map(|(at, candidate)| line(&label(candidate, &kept[at + 1..]), candidate, engine))
         .collect::<Result<_>>()?;
     let host: Vec<&Candidate> = kept.iter().filter(of_host).collect();
-    let (knobs, others) = knobs(&host);
+    let OfHost { knobs, names, others } = knobs(&host);
     lines.extend(others);
     if !knobs.is_empty() {
-        let names: Vec<&str> = host.iter().map(|candidate| candidate.name.as_str()).collect();
         let profile = Profile { about: "What a run of hone tune has kept", knobs };
         let path = folder.write_text(PROFILE, &toml::to_string(&profile)?)?.display().to_string();
         let command = shlex::try_join(["hone", "host", "apply", &path])?;
@@ -93,9 +92,19 @@ struct Knob {
     source: &'static str,
 }
 
-/// The settings that a profile can have, and a line for each of the others.
-fn knobs(host: &[&Candidate]) -> (Vec<Knob>, Vec<String>) {
-    let (mut knobs, mut others) = (Vec::new(), Vec::new());
+/// How settings of the host are made to last.
+#[derive(Debug, Default)]
+struct OfHost<'a> {
+    /// Those that a profile can have.
+    knobs: Vec<Knob>,
+    /// The changes that they are of.
+    names: Vec<&'a str>,
+    /// A line for each of the others.
+    others: Vec<String>,
+}
+
+fn knobs<'a>(host: &[&'a Candidate]) -> OfHost<'a> {
+    let OfHost { mut knobs, mut names, mut others } = OfHost::default();
     for candidate in host {
         for change in &candidate.outside {
             let path = change.name.trim_start_matches('/');
@@ -110,6 +119,7 @@ fn knobs(host: &[&Candidate]) -> (Vec<Knob>, Vec<String>) {
                 // What was kept last of one knob is what was measured.
                 knobs.retain(|known: &Knob| known.name != knob.name);
                 knobs.push(knob);
+                names.push(&*candidate.name);
             } else {
                 others.push(format!(
                     "{}: have `{}` written to {} at each start of the machine, by a rule of udev or a unit of systemd",
@@ -118,7 +128,8 @@ fn knobs(host: &[&Candidate]) -> (Vec<Knob>, Vec<String>) {
             }
         }
     }
-    (knobs, others)
+    names.dedup();
+    OfHost { knobs, names, others }
 }
 
 #[cfg(test)]
@@ -184,5 +195,9 @@ mod tests {
         let profile = hone_host::profile::parse("own", &text).unwrap();
         assert_eq!((profile.knobs[0].name.as_str(), profile.knobs[0].value.as_str()), ("vm.swappiness", "1"));
         assert!(lines[0].contains("have `2` written to sys/block/vda"), "{lines:?}");
+        assert!(
+            lines[1].starts_with("host.proc/sys/vm/swappiness=1: "),
+            "what is in it, and nothing else: {lines:?}"
+        );
     }
 }

@@ -137,11 +137,11 @@ fn makes_batches(engine: &Engine) -> bool {
 }
 
 /// The most changes that a rule could come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AtMost {
     pub(crate) count: u32,
-    /// One of them, or what it may look like.
-    pub(crate) example: &'static str,
+    /// One of them, or what it may look like, with all that it sets: what is forbidden may be any of it.
+    pub(crate) example: String,
     what: &'static str,
 }
 
@@ -170,6 +170,7 @@ pub(crate) fn at_most(
     let of_client = allowed.contains(&Altitude::Client) && makes_batches(&workload.engine);
     let of_broker = allowed.contains(&Altitude::Broker);
     let lingers = open_lingers(workload, latency_limit_ms).count() as u32;
+    let caching = caching_setting();
     let all = [
         (of_client, lingers, "linger=1ms", "linger"),
         (of_client, larger_batches(workload), "batch-size=1MiB", "batch size"),
@@ -179,12 +180,12 @@ pub(crate) fn at_most(
         (
             of_broker && durability,
             u32::from(waits_for_all(workload) && !has_caching(workload)),
-            "topic.write.caching=true",
+            &*caching,
             "write caching",
         ),
     ];
     let may = all.into_iter().filter(|(may, count, ..)| *may && *count > 0);
-    may.map(|(_, count, example, what)| AtMost { count, example, what }).collect()
+    may.map(|(_, count, example, what)| AtMost { count, example: example.to_owned(), what }).collect()
 }
 
 /// How often a limit can be made larger.
@@ -313,9 +314,13 @@ fn write_caching(seen: &Seen<'_>) -> Option<Setting> {
         "acknowledgements wait for a flush, and durability = true lets memory be enough: an outage of a majority of the replicas loses up to {flush_ms} ms \
          or {flush_bytes} bytes of each partition that were acknowledged (hone batch caching)"
     );
-    let setting =
-        format!("topic.write.caching=true,topic.flush.ms={flush_ms},topic.flush.bytes={flush_bytes}");
-    Some((setting, Hope::new(EARLIER, why)))
+    Some((caching_setting(), Hope::new(EARLIER, why)))
+}
+
+/// Write caching with the bounds of what it may lose.
+fn caching_setting() -> String {
+    let FlushBounds { flush_ms, flush_bytes } = FlushBounds::USUAL;
+    format!("topic.write.caching=true,topic.flush.ms={flush_ms},topic.flush.bytes={flush_bytes}")
 }
 
 fn waits_for_all(workload: &Workload) -> bool {

@@ -22,6 +22,7 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
         block: 0,
         took_s: 0.0,
         troubles: Default::default(),
+        late: Default::default(),
     }
 }
 

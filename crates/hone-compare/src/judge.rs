@@ -294,6 +294,7 @@ mod tests {
                 block: 0,
                 took_s: 0.0,
                 troubles: Default::default(),
+                late: Default::default(),
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));

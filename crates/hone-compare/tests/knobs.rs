@@ -60,6 +60,7 @@ fn verdicts(plan: &RoundPlan, rounds: &Rounds, resamples: u32) -> Vec<Verdict> {
                         block: 0,
                         took_s: 0.0,
                         troubles: Default::default(),
+                        late: Default::default(),
                     })
                     .collect::<Vec<_>>()
             };

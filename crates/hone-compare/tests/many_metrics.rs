@@ -28,6 +28,7 @@ fn pairs(random: &mut ChaCha8Rng, order: &[PairKind], together: f64) -> Vec<Pair
             block: 0,
             took_s: 0.0,
             troubles: Default::default(),
+            late: Default::default(),
         }
     };
     order.iter().enumerate().map(one).collect()

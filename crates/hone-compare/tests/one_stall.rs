@@ -43,6 +43,7 @@ fn one_stall_in_one_window_is_not_shown() {
                     block: 0,
                     took_s: 0.0,
                     troubles: Default::default(),
+                    late: Default::default(),
                 };
                 let measured: Vec<_> = (0..pairs).map(|index| pair(index, &mut random)).collect();
                 for judgement in judge(&design, &measured).judgements {
@@ -84,6 +85,7 @@ fn stalls_that_fall_on_both_arms_alike_stay_silent() {
                 block: 0,
                 took_s: 0.0,
                 troubles: Default::default(),
+                late: Default::default(),
             };
             let measured: Vec<_> = design.order.iter().enumerate().map(pair).collect();
             let verdict = judge(&design, &measured).judgements[0].verdict;

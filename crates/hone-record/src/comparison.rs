@@ -268,6 +268,9 @@ pub struct PairOutcome {
     /// nothing happened. Neighbours and a late generator are no trouble of an arm.
     #[serde(default)]
     pub troubles: [Vec<String>; 2],
+    /// Whether the load's generator was late for the first and for the second arm.
+    #[serde(default)]
+    pub late: [bool; 2],
 }
 
 impl PairOutcome {

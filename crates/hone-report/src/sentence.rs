@@ -581,6 +581,7 @@ mod tests {
                 block: 0,
                 took_s: 0.0,
                 troubles: [vec![], vec!["pgo crashed".to_owned()]],
+                late: Default::default(),
             })
             .collect();
         let why = "pgo alone had trouble in 3 A/B pairs, the other arm alone in 0";

@@ -224,6 +224,7 @@ mod tests {
             block: 0,
             took_s: 4.0,
             troubles: Default::default(),
+            late: Default::default(),
         };
         (0..6).map(pair).collect()
     }

@@ -22,7 +22,7 @@ use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::climb;
 use crate::folder::RunFolder;
-use crate::lever::{HeldTogether, Lever, Set, set_together};
+use crate::lever::{self, HeldTogether, Lever, Set, set_together};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -142,7 +142,7 @@ pub(crate) fn measure_pairs(
                 if contest.clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
                     break;
                 }
-                let pair = contest.measure(index, progress).with_context(|| format!("pair {}", index + 1))?;
+                let pair = contest.measure(index, progress).map_err(|error| contest.in_pair(index, error))?;
                 contest.folder.write_note(&note, &pair.outcome)?;
                 progress.pair(&contest.design, &pair.outcome);
                 // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
@@ -151,6 +151,9 @@ pub(crate) fn measure_pairs(
                     let reason = pair.outcome.dropped.as_deref().unwrap_or_default();
                     let all = || pairs.iter().chain(std::iter::once(&pair.outcome));
                     let of_b = pair.outcome.kind == PairKind::Test && last_were_of(1, all());
+                    let late = [0, 1]
+                        .into_iter()
+                        .find(|side| pair.outcome.kind == PairKind::Test && last_were_late_for(*side, all()));
                     let of_a = match pair.outcome.kind {
                         PairKind::Test => last_were_of(0, all()),
                         // Of equal arms: nothing is known against B where it has stood all its windows.
@@ -159,7 +162,7 @@ pub(crate) fn measure_pairs(
                     let words = format!(
                         "{FAILURES_IN_A_ROW} {kind} pairs in a row do not count, the last because {reason}"
                     );
-                    bail!(GaveUp { of_a, of_b, words });
+                    bail!(GaveUp { of_a, of_b, late, words });
                 }
                 pair.outcome
             }
@@ -178,13 +181,20 @@ pub(crate) struct GaveUp {
     pub(crate) of_a: bool,
     /// Whether B alone had trouble in each of those pairs: then nothing is known against A.
     pub(crate) of_b: bool,
+    /// The side (0 for A, 1 for B) for which alone the generator was late, or that alone had trouble, in each of those pairs, and for which it was
+    /// late in one of them at least. No fault of a target; of the same generator it tells that it does not keep up with what is asked on that side.
+    pub(crate) late: Option<usize>,
     words: String,
 }
 
 #[cfg(test)]
 impl GaveUp {
     pub(crate) fn for_test(of_b: bool) -> Self {
-        Self { of_a: !of_b, of_b, words: "3 A/B pairs in a row do not count".to_owned() }
+        Self { of_a: !of_b, of_b, late: None, words: "3 A/B pairs in a row do not count".to_owned() }
+    }
+
+    pub(crate) fn for_test_by_late(side: usize) -> Self {
+        Self { of_a: false, late: Some(side), ..Self::for_test(false) }
     }
 }
 
@@ -203,10 +213,20 @@ fn last_were_of<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a Pair
     troubles.all(|troubles| !troubles[side].is_empty() && troubles[1 - side].is_empty())
 }
 
-/// Whether B had no trouble in any A/B pair, and there is a window of it.
+/// The same with a generator that was late among the troubles, where there is one.
+fn last_were_late_for<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
+    let tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
+    let tests: Vec<&PairOutcome> = tests.collect();
+    let is_fine = |pair: &PairOutcome, side: usize| pair.troubles[side].is_empty() && !pair.late[side];
+    tests.iter().all(|pair| !is_fine(pair, side) && is_fine(pair, 1 - side))
+        && tests.iter().any(|pair| pair.late[side])
+}
+
+/// Whether B had no trouble in any A/B pair, its generator was in time, and there is a window of it.
 fn b_has_stood<'a>(pairs: impl Iterator<Item = &'a PairOutcome>) -> bool {
     let tests: Vec<&PairOutcome> = pairs.filter(|pair| pair.kind == PairKind::Test).collect();
-    tests.iter().all(|pair| pair.troubles[1].is_empty()) && tests.iter().any(|pair| !pair.window_b.is_empty())
+    tests.iter().all(|pair| pair.troubles[1].is_empty() && !pair.late[1])
+        && tests.iter().any(|pair| !pair.window_b.is_empty())
 }
 
 /// Failures running, by kind of pair: a control between two A/B pairs that failed says nothing of B.
@@ -357,7 +377,7 @@ impl Contest<'_> {
         let mut seen = Seen::default();
         for index in order {
             let side = &sides[index];
-            let held = self.held(side)?;
+            let held = self.held(side).with_context(|| ToBeSet::of(side))?;
             let part = of_arm(self.window_alone(side, progress));
             match held.end(part)? {
                 Ok(window) => seen.windows[index] = Some(window),
@@ -390,7 +410,11 @@ impl Contest<'_> {
         if of_machine.is_empty() {
             return Ok(held);
         }
-        held.and(set_together(&of_machine, self.folder.path(), Some(guard_for(&side.workload))))
+        held.and(set_together(
+            &of_machine,
+            self.folder.path(),
+            Some(guard_for(&side.workload, &side.arm.place)),
+        ))
     }
 
     fn start(&self, side: &Side) -> Result<Running> {
@@ -421,7 +445,10 @@ impl Contest<'_> {
             return Ok(());
         }
         let of_the_broker = side.sets.iter().filter(|set| matches!(set.lever, Lever::Cluster { .. }));
-        of_the_broker.into_iter().try_for_each(|set| set.lever.set_for_good(&set.value, &running.address))
+        of_the_broker
+            .into_iter()
+            .try_for_each(|set| set.lever.set_for_good(&set.value, &running.address))
+            .with_context(|| ToBeSet::of(side))
     }
 
     fn prepare(&self, side: &Side, running: &Running, progress: &Progress) -> Result<Prepared> {
@@ -447,12 +474,21 @@ impl Contest<'_> {
             .with_context(|| ArmFailed { side: side.index, what: format!("loading {}", side.arm.name) })
     }
 
+    /// An error that ends the run, with the pair in which it came.
+    fn in_pair(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
+        let differs =
+            Differ { loads: self.workloads[0] != self.workloads[1], sets: self.sets[0] != self.sets[1] };
+        let refused = side_that_is_refused(&error, differs).map(|side| self.design.arms(index)[side]);
+        error.context(InPair { number: index + 1, refused })
+    }
+
     /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
     fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
         if let Some(beyond) = seen.windows.iter().flatten().find_map(climb::beyond_reach) {
             bail!(beyond);
         }
         let troubles = seen.troubles();
+        let late = [0, 1].map(|side: usize| seen.windows[side].as_ref().is_some_and(is_late));
         let failure = seen.failures.first().map(|failure| failure.reason.clone());
         let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
         let failed = failure.is_some();
@@ -483,6 +519,7 @@ impl Contest<'_> {
             block: self.design.block(index),
             took_s: begun.elapsed().as_secs_f64(),
             troubles,
+            late,
         };
         Ok(Measured { outcome, failed })
     }
@@ -539,14 +576,82 @@ impl std::fmt::Display for ArmFailed {
     }
 }
 
-/// What a window may take beside its load: a start, a topic that is filled, a broker that drains. It is long, since the guard is for the
+/// Marks an error as one of what is set for a side's windows.
+#[derive(Debug)]
+struct ToBeSet {
+    side: usize,
+    name: String,
+}
+
+impl ToBeSet {
+    fn of(side: &Side) -> Self {
+        Self { side: side.index, name: side.arm.name.clone() }
+    }
+}
+
+impl std::fmt::Display for ToBeSet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "what is set for {}", self.name)
+    }
+}
+
+/// In which pair an error came.
+#[derive(Debug)]
+struct InPair {
+    number: usize,
+    /// The arm (0 for A, 1 for B) that can't be had.
+    refused: Option<usize>,
+}
+
+impl std::fmt::Display for InPair {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "pair {}", self.number)
+    }
+}
+
+/// The arm (0 for A, 1 for B) of which an error says that it can't be had at all, by what sets it apart from the other one: its load makes no
+/// sense, its client does not take it, or a broker or the kernel refuses the value. `None` where something else went wrong.
+pub(crate) fn refused_arm(error: &anyhow::Error) -> Option<usize> {
+    error.downcast_ref::<InPair>()?.refused
+}
+
+#[cfg(test)]
+pub(crate) fn refused_for_test(arm: usize) -> anyhow::Error {
+    anyhow::anyhow!("the setting is none").context(InPair { number: 1, refused: Some(arm) })
+}
+
+/// In what the arms of a comparison differ.
+#[derive(Debug, Clone, Copy)]
+struct Differ {
+    loads: bool,
+    sets: bool,
+}
+
+/// The side (0 for the first one of a pair) that is refused for what it has alone. What both have would be refused of both.
+fn side_that_is_refused(error: &anyhow::Error, differ: Differ) -> Option<usize> {
+    if lever::is_left(error) {
+        return None;
+    }
+    if let Some(to_be_set) = error.downcast_ref::<ToBeSet>() {
+        return (differ.sets && lever::is_refused(error)).then_some(to_be_set.side);
+    }
+    let of_the_load =
+        matches!(error.downcast_ref(), Some(LoadError::Setting { .. } | LoadError::Client { .. }));
+    error.downcast_ref::<ArmFailed>().filter(|_| differ.loads && of_the_load).map(|failed| failed.side)
+}
+
+/// What a window may take beside its load, a start and a stop: a topic that is filled, a broker that drains. It is long, since the guard is for the
 /// case that this process is gone.
 const GUARD_SPARE_S: f64 = 600.0;
 const LONGEST_GUARD_S: f64 = 86_400.0;
 
 /// After this time the guard takes back what a window has set.
-fn guard_for(load: &Workload) -> Duration {
-    let within_s = load.duration_s + load.timeout_s + GUARD_SPARE_S;
+fn guard_for(load: &Workload, place: &Place) -> Duration {
+    let started_s = match place {
+        Place::Program(program) => (program.ready_timeout + program.stop_timeout).as_secs_f64(),
+        Place::Address(_) => 0.0,
+    };
+    let within_s = load.duration_s + load.timeout_s + started_s + GUARD_SPARE_S;
     Duration::from_secs_f64(if within_s.is_finite() {
         within_s.clamp(GUARD_SPARE_S, LONGEST_GUARD_S)
     } else {
@@ -650,9 +755,13 @@ pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
 
 /// What the arm of a window did by itself. A late generator is no fault of its target.
 pub(crate) fn troubles(window: &Window) -> Vec<String> {
-    let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
-    let failure = why_it_does_not_count(window).filter(|_| !late);
+    let failure = why_it_does_not_count(window).filter(|_| !is_late(window));
     failure.into_iter().chain(own_events(window)).collect()
+}
+
+/// Whether the load's generator did not keep its schedule.
+pub(crate) fn is_late(window: &Window) -> bool {
+    matches!(window.outcome, Outcome::GeneratorLate { .. })
 }
 
 #[cfg(test)]
@@ -730,6 +839,7 @@ mod tests {
             block: 0,
             took_s: 0.0,
             troubles: [a, b].map(|list| list.iter().map(|word| (*word).to_owned()).collect()),
+            late: Default::default(),
         };
         let (test, control) = (PairKind::Test, PairKind::Control);
         let of_b = || pair(test, &[], &["died"]);
@@ -745,6 +855,60 @@ mod tests {
         assert!(b_has_stood([seen(&[]), of_a(), pair(control, &["died"], &["died"])].iter()));
         assert!(!b_has_stood([seen(&[]), seen(&["died"])].iter()));
         assert!(!b_has_stood([of_a(), pair(control, &["died"], &[])].iter()));
+        // A late generator is no fault of a target, and tells all the same that it does not keep up with that side.
+        let late = |late: [bool; 2]| PairOutcome { late, ..pair(test, &[], &[]) };
+        let (late_a, late_b) = (|| late([true, false]), || late([false, true]));
+        let for_b = [late_b(), pair(control, &[], &[]), of_b(), late_b()];
+        assert!(last_were_late_for(1, for_b.iter()) && !last_were_late_for(0, for_b.iter()));
+        assert!(!last_were_of(1, for_b.iter()), "nothing is known against the target");
+        assert!(last_were_late_for(0, [late_a(), late_a(), late_a()].iter()));
+        assert!(!last_were_late_for(1, [late_b(), late_b(), late([true, true])].iter()));
+        assert!(!last_were_late_for(1, [of_b(), of_b(), of_b()].iter()), "it was in time");
+        assert!(!b_has_stood([seen(&[]), PairOutcome { late: [false, true], ..seen(&[]) }].iter()));
+    }
+
+    #[test]
+    fn a_side_that_can_not_be_had_is_told_from_a_run_that_can_not_go_on() {
+        let both = Differ { loads: true, sets: true };
+        let loading = |error: LoadError| {
+            anyhow::Error::from(error).context(ArmFailed { side: 1, what: "loading B".to_owned() })
+        };
+        let client =
+            || LoadError::Client { command: "c".to_owned(), problem: "none of linger_ms".to_owned() };
+        let setting = || LoadError::Setting { name: "idempotent", problem: "needs acks".to_owned() };
+        assert_eq!(side_that_is_refused(&loading(client()), both), Some(1));
+        assert_eq!(side_that_is_refused(&loading(setting()), both), Some(1));
+        let same = Differ { loads: false, ..both };
+        assert_eq!(side_that_is_refused(&loading(client()), same), None, "it would be refused of A, too");
+        assert_eq!(side_that_is_refused(&loading(LoadError::Interrupted), both), None);
+        assert_eq!(side_that_is_refused(&client().into(), both), None, "not while an arm was loaded");
+        let refused = |error| LoadError::Refused {
+            address: "b:1".to_owned(),
+            what: "to set x".to_owned(),
+            error,
+            message: String::new(),
+        };
+        let set = |error: anyhow::Error| error.context(ToBeSet { side: 0, name: "A".to_owned() });
+        assert_eq!(side_that_is_refused(&set(refused("INVALID_CONFIG").into()), both), Some(0));
+        let same = Differ { sets: false, ..both };
+        assert_eq!(side_that_is_refused(&set(refused("INVALID_CONFIG").into()), same), None);
+        // Somebody else sets it, too; nobody may; nobody answers.
+        assert_eq!(side_that_is_refused(&set(anyhow::anyhow!("x was `1` and is `2` now")), both), None);
+        assert_eq!(side_that_is_refused(&set(refused("CLUSTER_AUTHORIZATION_FAILED").into()), both), None);
+        let error = refused_for_test(1).context("the run");
+        assert_eq!(refused_arm(&error), Some(1));
+        assert_eq!(format!("{error:#}"), "the run: pair 1: the setting is none");
+    }
+
+    /// A service that takes an hour to start is no reason to take its settings away while it does.
+    #[test]
+    fn the_guard_waits_for_a_start_and_a_stop() {
+        let load = Workload { duration_s: 10.0, timeout_s: 5.0, ..window().workload };
+        let of = |place: &Place| guard_for(&load, place).as_secs_f64();
+        let limit = |s| Duration::from_secs(s);
+        let program = Place::parse("sh --port {port}", limit(3_600), limit(1_800)).unwrap();
+        assert_eq!(of(&Place::Address("b:1".to_owned())), 15.0 + GUARD_SPARE_S);
+        assert_eq!(of(&program), 15.0 + 3_600.0 + 1_800.0 + GUARD_SPARE_S);
     }
 
     #[test]

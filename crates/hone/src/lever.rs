@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use hone_host::commit::Turn;
+use hone_host::change::{ChangeError, Outcome};
+use hone_host::commit::{CommitError, Turn};
 use hone_host::setting::Setting;
-use hone_load::{Admin, ClusterSetting, Security};
+use hone_load::{Admin, ClusterSetting, LoadError, Security};
 use hone_record::Change;
 use serde::{Deserialize, Serialize};
 
@@ -211,6 +212,38 @@ fn in_force(seen: &ClusterSetting) -> String {
     }
 }
 
+/// Marks an error behind which something could not be put back.
+#[derive(Debug)]
+struct Left(String);
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Whether something is not as it was behind an error: nothing may go on then.
+pub(crate) fn is_left(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Left>().is_some()
+}
+
+/// What brokers call a value that they do not take: Kafka says `INVALID_REQUEST` of what can't be changed while they run. The last one is of those
+/// that keep another value.
+const NO_VALUE: [&str; 4] = ["INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION", "not usable"];
+
+/// Whether a broker or the kernel does not take a value, which says something of the value alone. That nobody may set it, that somebody else does,
+/// or that nobody answers does not.
+pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
+    let by_broker =
+        matches!(error.downcast_ref(), Some(LoadError::Refused { error, .. }) if NO_VALUE.contains(error));
+    let by_kernel = matches!(
+        error.downcast_ref(),
+        Some(CommitError::TakenBack { source: ChangeError::Refused { .. }, outcomes, .. })
+            if outcomes.iter().all(Outcome::is_back)
+    );
+    (by_broker || by_kernel) && !is_left(error)
+}
+
 /// A value as the kernel shows it: white space as single blanks.
 fn plain(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -318,7 +351,9 @@ impl Held {
         match (self.put_back(), done) {
             (Ok(()), done) => done,
             (Err(problem), Ok(_)) => Err(problem),
-            (Err(problem), Err(error)) => Err(error.context(format!("{problem:#}; this happened after"))),
+            (Err(problem), Err(error)) => {
+                Err(error.context(Left(format!("{problem:#}; this happened after"))))
+            }
         }
     }
 
@@ -736,6 +771,29 @@ mod tests {
         assert!(message.contains("was `60` when the run began and is `30` now"), "{message}");
         assert_eq!(value(&root), "30");
         assert!(!run.path().join(UNDO).exists());
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_told_from_one_that_somebody_else_sets() {
+        let kernel = |source| {
+            let (outcomes, unkept) = (Vec::new(), None);
+            anyhow::Error::from(CommitError::TakenBack { source, outcomes, unkept })
+        };
+        let (path, value) = ("proc/sys/vm/swappiness".to_owned(), "500".to_owned());
+        let refused = || {
+            kernel(ChangeError::Refused { path: path.clone(), value: value.clone(), why: "no".to_owned() })
+        };
+        assert!(is_refused(&refused().context("pair 3")));
+        assert!(!is_refused(&refused().context(Left("it is 500 still; this happened after".to_owned()))));
+        let changed =
+            ChangeError::Changed { path: path.clone(), before: "60".to_owned(), found: "1".to_owned() };
+        assert!(!is_refused(&kernel(changed)) && !is_refused(&kernel(ChangeError::Late)));
+        // What is set for B goes back, and that it did not stays with the error.
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
+        fs::remove_file(root.path().join(&path)).unwrap();
+        let error = held.end::<()>(Err(refused())).unwrap_err();
+        assert!(is_left(&error) && !is_refused(&error), "{error:#}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::bench::{self, Bench, Subject};
-use crate::drive::{fixed_before, in_one_line, is_of_a_target, troubles};
+use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles};
 use crate::experiment::Compare;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
@@ -81,6 +81,9 @@ pub(crate) struct Burst {
     pub(crate) failure: Option<String>,
     /// What the variant did by itself.
     troubles: Vec<String>,
+    /// Whether the load's generator was late for it.
+    #[serde(default)]
+    late: bool,
     /// Whether its process was started after those of the others, since it had failed.
     #[serde(default)]
     pub(crate) younger: bool,
@@ -496,6 +499,7 @@ fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round:
         block: design.block(index),
         took_s: first.took_s + second.took_s,
         troubles: [first.troubles.clone(), second.troubles.clone()],
+        late: [first.late, second.late],
     }
 }
 
@@ -505,6 +509,7 @@ impl Burst {
         self.values = Metric::ALL.into_iter().filter_map(value).collect();
         self.failure = why_it_does_not_count(window);
         self.troubles = troubles(window);
+        self.late = is_late(window);
         let seen = Neighbours::of(window);
         self.beside = (window.duration_s >= NEIGHBOURS_NEED_S).then(|| Beside {
             steal_share: seen.steal_share,

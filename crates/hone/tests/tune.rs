@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 mod stage;
-use stage::clients::alone;
+use stage::clients::{alone, franz_go};
 use stage::{Ran, hone_command, hone_in, processes_with};
 
 /// Producers that wait for nothing, to a topic whose codec is another than theirs: both can be seen from outside.
@@ -271,6 +271,45 @@ fn topics_that_a_killed_run_left_are_deleted_by_the_next_one() {
         !folder.path().join("runs/orders-002/pilot").exists(),
         "nothing is measured that can't be entered"
     );
+}
+
+/// Measured again it would be refused again, also by whoever resumes the run.
+#[test]
+fn what_a_broker_does_not_take_is_rejected_and_the_run_goes_on() {
+    let _alone = alone();
+    let (broker, folder) = (stage::Broker::start(), tempfile::tempdir().unwrap());
+    let candidates = "find = false\n[[tune.candidate]]\nset = \"broker.message.max.bytes=none\"\nhope = 0.9\n\
+                      [[tune.candidate]]\nset = \"linger=30ms\"\n";
+    // One that runs already, and one that is started for every window.
+    for target in [format!("target = \"{}\"\n", broker.address), String::new()] {
+        file(folder.path(), &format!("{target}{candidates}"));
+        let body = tune(folder.path(), &["hone.toml", "--json"]).expect_code(0).json()["body"].clone();
+        let found = decisions(&body);
+        assert_eq!(found[0], ("broker.message.max.bytes=none".to_owned(), "rejected".to_owned()));
+        assert_eq!(found[1].0, "linger=30ms", "{found:?}");
+        let why = body["steps"][0]["step"]["why"].as_str().unwrap();
+        assert!(why.contains("it can't be had: ") && why.contains("INVALID_CONFIG"), "{why}");
+    }
+}
+
+/// A linger has Kafka's own name, which a client of one's own need not know.
+#[test]
+fn what_a_client_does_not_take_is_rejected_and_the_run_goes_on() {
+    let _alone = alone();
+    let Some(client) = franz_go() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let candidates = "find = false\n[[tune.candidate]]\nset = \"linger=20ms\"\nhope = 0.9\n[[tune.candidate]]\nset = \"codec=gzip\"\n";
+    file(folder.path(), candidates);
+    let text = fs::read_to_string(folder.path().join("hone.toml")).unwrap();
+    let text = text.replace("client_settings = { \"linger.ms\" = \"0\" }\n", "");
+    let text = text.replace("\"librdkafka\"", &format!("\"{client}\""));
+    fs::write(folder.path().join("hone.toml"), text).unwrap();
+    let body = tune(folder.path(), &["hone.toml", "--json"]).expect_code(0).json()["body"].clone();
+    let found = decisions(&body);
+    assert_eq!(found[0], ("linger=20ms".to_owned(), "rejected".to_owned()));
+    let why = body["steps"][0]["step"]["why"].as_str().unwrap();
+    assert!(why.contains("it can't be had: ") && why.contains("is none of linger_ms"), "{why}");
+    assert_eq!(found[1].0, "codec=gzip", "which is the load's own: {found:?}");
 }
 
 #[test]

@@ -67,6 +67,7 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
         block: 0,
         took_s: 0.0,
         troubles: Default::default(),
+        late: Default::default(),
     };
     values.iter().enumerate().map(one).collect()
 }

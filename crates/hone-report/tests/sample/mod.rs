@@ -330,6 +330,7 @@ fn pair(
         block: 0,
         took_s: 0.0,
         troubles: Default::default(),
+        late: Default::default(),
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);

@@ -305,6 +305,7 @@ mod tests {
                 took_s: 1.0,
                 troubles: sides
                     .map(|trouble| Vec::from_iter((!trouble.is_empty()).then(|| trouble.to_owned()))),
+                late: Default::default(),
             })
             .collect();
         comparison

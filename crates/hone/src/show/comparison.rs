@@ -442,6 +442,7 @@ pub(crate) mod tests {
             block: 0,
             took_s: 0.0,
             troubles,
+            late: Default::default(),
         };
         let trouble = || vec!["B was saturated".to_owned()];
         for (in_a, in_b, both, begins, reason) in [
@@ -547,6 +548,7 @@ pub(crate) mod tests {
             block: 0,
             took_s: 0.0,
             troubles: [Vec::new(), Vec::new()],
+            late: Default::default(),
         }];
         whole
     }

@@ -23,7 +23,7 @@ use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
 use crate::arm::Place;
 use crate::decide::{Terms, broken_by, decide, fixed, guards, guards_of_a_climb, required, windows};
-use crate::drive::{Contest, GaveUp, compare, fixed_before, measure_pairs};
+use crate::drive::{Contest, GaveUp, compare, fixed_before, in_one_line, measure_pairs, refused_arm};
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
 use crate::places::Places;
@@ -41,6 +41,11 @@ const NOT_STOOD: &str = "the service as it is does not stand the load, so nothin
 const AGAIN: f64 = 2.0;
 /// Why nothing could be seen of a change.
 const IDLE: &str = "it is so already, or it is what is done without it";
+/// What is said where neighbours have disturbed every pair of the first look.
+const DISTURBED_LOOK: &str = "Neighbours have disturbed every pair of the first look. It compares nothing, so what it saw was gone by all the same: what \
+                              Hone found itself follows from figures that hold something of theirs.";
+/// What is said where the first look saw nothing at all.
+const NO_LOOK: &str = "No window of the first look counts, so nothing was seen of the service, and Hone found nothing to try by itself.";
 /// The longest trial so far may be exceeded by so much.
 const RESERVE: f64 = 1.05;
 
@@ -85,6 +90,10 @@ pub(super) struct Standing {
     longest_s: f64,
     /// Changes that were met and leave the state as it is, so that there is nothing to try.
     idle: Vec<String>,
+    /// Changes that were met and can't be had beside what was kept then, each with the reason.
+    impossible: Vec<(String, String)>,
+    /// What has to be said of the first look.
+    look: Option<&'static str>,
 }
 
 impl Asked {
@@ -238,8 +247,11 @@ impl Session<'_> {
             let gave_up = error.downcast_ref::<GaveUp>().is_some();
             if gave_up { error.context(NOT_STOOD) } else { error }
         })?;
-        let names = pairs.iter().filter(|pair| pair.dropped.is_none());
-        let found: Vec<Window> = names
+        let (seen, look) = looked_at(&pairs);
+        look.iter().for_each(|words| self.progress.line(words));
+        standing.look = look;
+        let found: Vec<Window> = seen
+            .into_iter()
             .flat_map(|pair| [&pair.window_a, &pair.window_b])
             .map(|name| read_record(&self.folder.join(name)))
             .collect::<Result<_>>()?;
@@ -299,7 +311,13 @@ impl Session<'_> {
         let side = self.base.with(&standing.kept)?;
         let mut open = Vec::new();
         for candidate in standing.open(self.found(standing, &side.workload)?) {
-            let after = self.base.with(standing.kept.iter().chain([&candidate]))?;
+            let after = match self.beside(standing, &candidate) {
+                Ok(after) => after,
+                Err(why) => {
+                    self.tell_impossible(standing, &candidate, &why);
+                    continue;
+                }
+            };
             if after == side {
                 self.tell_idle(standing, &candidate);
                 continue;
@@ -327,6 +345,25 @@ impl Session<'_> {
         let chosen = Chosen { reason: best.reason(), candidate: best.candidate, passed_over };
         self.folder.write_note(&note, &chosen)?;
         Ok(Ok(chosen))
+    }
+
+    /// What is kept with one more change.
+    ///
+    /// # Errors
+    /// When it can't be had beside them. Alone it can.
+    fn beside(&self, standing: &Standing, candidate: &Candidate) -> Result<Side> {
+        let after = self.base.with(standing.kept.iter().chain([candidate]))?;
+        hone_load::check(&after.workload)?;
+        Ok(after)
+    }
+
+    /// Once for each. Beside other changes it may be had later.
+    fn tell_impossible(&self, standing: &mut Standing, candidate: &Candidate, why: &anyhow::Error) {
+        if !standing.impossible.iter().any(|(name, _)| *name == candidate.name) {
+            let why = in_one_line(why);
+            self.progress.line(&format!("{} can't be had beside what is kept: {why}", candidate.name));
+            standing.impossible.push((candidate.name.clone(), why));
+        }
     }
 
     /// Leaves out what the file names and the first state has already: behind another value it would only be the way back.
@@ -578,6 +615,7 @@ impl Session<'_> {
         stopped: String,
     ) -> Result<Tuning> {
         let side = self.base.with(&standing.kept)?;
+        let noted = standing.noted();
         let clients = first.into_iter().flat_map(|window| &window.client);
         let broker = first.and_then(|window| window.environment.as_ref()?.broker_software.clone());
         let software: BTreeMap<String, String> = clients
@@ -603,7 +641,7 @@ impl Session<'_> {
             together,
             stopped,
             to_keep,
-            limits: limits(self.asked, &standing.idle),
+            limits: limits(self.asked, &noted),
             machine: hone_host::observe::machine(Path::new("/")),
             software,
         })
@@ -618,10 +656,27 @@ fn is_spoilt(pairs: &[PairOutcome]) -> bool {
         let of_kind = || pairs.iter().filter(move |pair| pair.kind == kind);
         let counted = of_kind().filter(|pair| pair.dropped.is_none()).count();
         // What an arm did by itself comes again, and is an answer.
-        let disturbed =
-            of_kind().filter(|pair| pair.dropped.is_some() && pair.troubles.iter().all(Vec::is_empty));
+        let disturbed = of_kind().filter(|pair| is_disturbed(pair));
         counted < fewest && counted + disturbed.count() >= fewest
     })
+}
+
+/// Whether neighbours alone are why a pair does not count: no arm did anything, and no generator was late.
+fn is_disturbed(pair: &PairOutcome) -> bool {
+    pair.dropped.is_some() && pair.troubles.iter().all(Vec::is_empty) && pair.late == [false, false]
+}
+
+/// The pairs of the first look that are gone by, and what has to be said of them: those that count, or else those that only neighbours disturbed.
+/// Nothing is compared, so they favour nobody, and without any of them nothing would be found.
+fn looked_at(pairs: &[PairOutcome]) -> (Vec<&PairOutcome>, Option<&'static str>) {
+    let of = |wanted: fn(&PairOutcome) -> bool| pairs.iter().filter(|pair| wanted(pair)).collect::<Vec<_>>();
+    let counted = of(|pair| pair.dropped.is_none());
+    if !counted.is_empty() {
+        return (counted, None);
+    }
+    let disturbed = of(is_disturbed);
+    let words = if disturbed.is_empty() { NO_LOOK } else { DISTURBED_LOOK };
+    (disturbed, Some(words))
 }
 
 /// Two states that are held against each other.
@@ -644,17 +699,30 @@ pub(super) enum Question {
     Together,
 }
 
-/// What it means that an arm failed again and again. In a step the state that is kept has to stand the load, or nothing can be said. In the end
-/// it is the state without what is kept that fails, and nothing could say more for what is kept.
+/// What it means that an arm can't be had, or failed again and again. In a step the state that is kept has to stand the load, or nothing can be said. In
+/// the end it is the state without what is kept that fails, and nothing could say more for what is kept.
 fn answered(error: anyhow::Error, question: Question) -> Result<(Decision, String)> {
-    match error.downcast_ref::<GaveUp>() {
-        // The change itself does not stand the load: that is an answer.
-        Some(gave_up) if gave_up.of_b => Ok((Decision::Rejected, format!("{error:#}"))),
-        Some(gave_up) if gave_up.of_a && question != Question::Step => {
-            Ok((Decision::Accepted, format!("without it the load is not stood: {error:#}")))
+    let (is_step, told) = (question == Question::Step, in_one_line(&error));
+    let found = match (refused_arm(&error), error.downcast_ref::<GaveUp>()) {
+        // Measured again it would be refused again: that is an answer, too.
+        (Some(1), _) => (Decision::Rejected, format!("it can't be had: {told}")),
+        (Some(_), _) if question == Question::Among => {
+            (Decision::Accepted, format!("without it the others can't be had: {told}"))
         }
-        _ => Err(error),
-    }
+        // The change itself does not stand the load: that is an answer.
+        (_, Some(GaveUp { of_b: true, .. })) => (Decision::Rejected, format!("{error:#}")),
+        (_, Some(GaveUp { late: Some(1), .. })) => {
+            (Decision::Rejected, format!("with it the client does not keep its schedule: {told}"))
+        }
+        (_, Some(GaveUp { late: Some(_), .. })) if !is_step => {
+            (Decision::Accepted, format!("without it the client does not keep its schedule: {told}"))
+        }
+        (_, Some(GaveUp { of_a: true, .. })) if !is_step => {
+            (Decision::Accepted, format!("without it the target does not keep up: {error:#}"))
+        }
+        _ => return Err(error),
+    };
+    Ok(found)
 }
 
 /// Seconds that the pairs in a run's folder took, those of steps that were not finished, too.
@@ -697,6 +765,20 @@ impl Standing {
         }
         self.steps.push(found);
         replaced
+    }
+
+    /// What has to be said of what was not tried, and of the first look.
+    fn noted(&self) -> Vec<String> {
+        let idle = (!self.idle.is_empty()).then(|| {
+            format!("Of no effect on the state, and so not tried: {} ({IDLE}).", self.idle.join("; "))
+        });
+        // What could be had later was tried.
+        let tried = |name: &str| self.steps.iter().any(|step| step.step.change == name);
+        let impossible = self.impossible.iter().filter(|(name, _)| !tried(name));
+        let impossible = impossible.map(|(name, why)| {
+            format!("Not tried, since it can't be had beside what was kept: {name} ({why}).")
+        });
+        self.look.map(str::to_owned).into_iter().chain(idle).chain(impossible).collect()
     }
 
     /// What a comparison takes, in seconds.
@@ -768,16 +850,14 @@ fn load_in_words(workload: &Workload) -> String {
     )
 }
 
-fn limits(asked: &Asked, idle: &[String]) -> Vec<String> {
+fn limits(asked: &Asked, noted: &[String]) -> Vec<String> {
     let mut limits = vec![
         "What is not found here may still help: candidates come from the file and from a few rules about batches, codecs and requests. A change \
          that was rejected was not shown to help under this load on this machine."
             .to_owned(),
     ];
     limits.extend(asked.not_built.clone());
-    if !idle.is_empty() {
-        limits.push(format!("Of no effect on the state, and so not tried: {} ({IDLE}).", idle.join("; ")));
-    }
+    limits.extend_from_slice(noted);
     if asked.mode == Mode::Duet {
         limits.push(
             "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
@@ -792,6 +872,7 @@ mod tests {
     use hone_record::{Altitude, Hope};
 
     use super::*;
+    use crate::drive::refused_for_test;
 
     fn candidate(setting: &str, share: f64) -> Candidate {
         let hope = Hope::new(share, "");
@@ -880,8 +961,126 @@ mod tests {
         assert!(answered(anyhow::anyhow!("interrupted"), Question::Among).is_err());
     }
 
+    /// Whoever resumes would meet it for ever.
+    #[test]
+    fn an_arm_that_can_not_be_had_is_an_answer() {
+        let of = |arm, question| answered(refused_for_test(arm), question).ok();
+        for question in [Question::Step, Question::Among, Question::Together] {
+            let (decision, why) = of(1, question).unwrap();
+            assert_eq!(decision, Decision::Rejected);
+            assert_eq!(why, "it can't be had: pair 1: the setting is none");
+        }
+        assert_eq!(of(0, Question::Step), None, "nothing can be held against what is kept");
+        assert_eq!(of(0, Question::Together), None, "the first state was measured");
+        let (decision, why) = of(0, Question::Among).unwrap();
+        assert!(decision == Decision::Accepted && why.contains("the others can't be had"), "{why}");
+    }
+
+    #[test]
+    fn a_client_that_does_not_keep_its_schedule_is_an_answer() {
+        let of = |side, question| answered(GaveUp::for_test_by_late(side).into(), question).ok();
+        let decision = |side, question| of(side, question).map(|(decision, _)| decision);
+        assert!(of(1, Question::Step).unwrap().1.contains("with it the client does not keep its schedule"));
+        assert_eq!(decision(0, Question::Step), None, "nothing can be held against what is kept");
+        for question in [Question::Among, Question::Together] {
+            assert_eq!(decision(1, question), Some(Decision::Rejected));
+            assert_eq!(decision(0, question), Some(Decision::Accepted));
+        }
+    }
+
+    /// A run whose target is never started.
+    struct Run {
+        parent: tempfile::TempDir,
+        asked: Asked,
+        folder: RunFolder,
+    }
+
+    impl Run {
+        fn new(lines: &str) -> Self {
+            let text = format!(
+                "name = \"x\"\n[tune]\ndurability = true\n{lines}\n[workload.w]\nclient = \"librdkafka\"\n"
+            );
+            let asked = crate::tune::file::parse(&text, Path::new("hone.toml"), "sh --port {port}").unwrap();
+            let parent = tempfile::tempdir().unwrap();
+            let folder = RunFolder::create(parent.path(), "x").unwrap();
+            Self { parent, asked, folder }
+        }
+
+        fn with<T>(&self, work: impl FnOnce(&Session<'_>) -> T) -> T {
+            let security = Security::default();
+            let runner = hone_tool::System::new(self.folder.join("logs")).unwrap();
+            let progress = Progress::new(true);
+            work(&Session {
+                asked: &self.asked,
+                folder: &self.folder,
+                home: self.parent.path(),
+                security: &security,
+                runner: &runner,
+                progress: &progress,
+                base: self.asked.base(&security).unwrap(),
+                begun: Instant::now(),
+                earlier_s: 0.0,
+            })
+        }
+    }
+
+    /// Each passes alone; together the load is refused, and every attempt would end there.
+    #[test]
+    fn what_can_not_be_had_beside_what_is_kept_is_left_out_and_told() {
+        let run = Run::new("find = false");
+        run.with(|session| {
+            let mut standing = after(&[("acks=1", 0.1, Decision::Accepted)]);
+            standing.candidates = vec![candidate("idempotence=true", 0.5), candidate("linger=5ms", 0.1)];
+            session.base.check(&standing.candidates).unwrap();
+            for _ in 0..2 {
+                let chosen = session.chosen(1, &mut standing).unwrap().unwrap();
+                assert_eq!(chosen.candidate.name, "linger=5ms");
+                run.folder.remove("steps/02/chosen.json").unwrap();
+            }
+            let noted = standing.noted();
+            assert_eq!(noted.len(), 1, "told once: {noted:?}");
+            assert!(
+                noted[0].contains("idempotence=true") && noted[0].contains("acks = \"all\""),
+                "{noted:?}"
+            );
+            // Beside the first state it can be had, and is the most hopeful one.
+            standing.kept.clear();
+            assert_eq!(session.chosen(1, &mut standing).unwrap().unwrap().candidate.name, "idempotence=true");
+        });
+    }
+
+    #[test]
+    fn a_look_that_neighbours_have_disturbed_is_gone_by_and_told() {
+        let pair = |dropped: bool, late: bool, trouble: &str| PairOutcome {
+            index: 0,
+            kind: PairKind::Test,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: BTreeMap::new(),
+            values_b: BTreeMap::new(),
+            dropped: dropped.then(|| "dropped".to_owned()),
+            block: 0,
+            took_s: 1.0,
+            troubles: [Vec::new(), (!trouble.is_empty()).then(|| trouble.to_owned()).into_iter().collect()],
+            late: [false, late],
+        };
+        let (fine, disturbed) = (pair(false, false, ""), pair(true, false, ""));
+        let (late, failed) = (pair(true, true, ""), pair(true, false, "saturated"));
+        let of = |pairs: &[&PairOutcome]| {
+            let pairs: Vec<PairOutcome> = pairs.iter().map(|pair| (*pair).clone()).collect();
+            let (seen, words) = looked_at(&pairs);
+            (seen.len(), words)
+        };
+        assert_eq!(of(&[&disturbed, &fine, &failed]), (1, None));
+        assert_eq!(of(&[&disturbed, &late, &disturbed, &failed]), (2, Some(DISTURBED_LOOK)));
+        assert_eq!(of(&[&late, &failed]), (0, Some(NO_LOOK)));
+        let standing = Standing { look: Some(DISTURBED_LOOK), ..Standing::default() };
+        assert_eq!(standing.noted(), [DISTURBED_LOOK]);
+    }
+
     #[test]
     fn what_neighbours_spoil_is_measured_once_more_and_what_an_arm_did_is_not() {
+        const LATE: &str = "late";
         let pair = |kind, dropped: bool, trouble: &str| PairOutcome {
             index: 0,
             kind,
@@ -892,7 +1091,11 @@ mod tests {
             dropped: dropped.then(|| "dropped".to_owned()),
             block: 0,
             took_s: 1.0,
-            troubles: [Vec::new(), if trouble.is_empty() { Vec::new() } else { vec![trouble.to_owned()] }],
+            troubles: [
+                Vec::new(),
+                if ["", LATE].contains(&trouble) { Vec::new() } else { vec![trouble.to_owned()] },
+            ],
+            late: [false, trouble == LATE],
         };
         let of = |tests: [usize; 3], controls: [usize; 3]| -> Vec<PairOutcome> {
             let all = [(PairKind::Test, tests), (PairKind::Control, controls)];
@@ -921,6 +1124,9 @@ mod tests {
         ] {
             assert_eq!(is_spoilt(&of(tests, controls)), spoilt, "{tests:?} {controls:?}");
         }
+        // Nor is a client that does not keep its schedule a neighbour.
+        let late: Vec<PairOutcome> = (0..8).map(|_| pair(PairKind::Test, true, LATE)).collect();
+        assert!(!is_spoilt(&late));
     }
 
     /// Also of a comparison that nobody has finished.
@@ -938,6 +1144,7 @@ mod tests {
             block: 0,
             took_s: 2.5,
             troubles: Default::default(),
+            late: Default::default(),
         };
         for place in ["pilot/pairs", "steps/01/pairs", "end/01/without-01/pairs", "builds/x-001/pairs"] {
             let place = folder.path().join(place);

@@ -175,6 +175,7 @@ fn judge(pairs: &Pairs, design: &Design) -> Result<Judgement, String> {
         block: 0,
         took_s: 0.0,
         troubles: Default::default(),
+        late: Default::default(),
     };
     let rounds = pairs.off.iter().zip(&pairs.on).zip(&pairs.control).enumerate();
     let outcomes: Vec<PairOutcome> = rounds

@@ -107,6 +107,7 @@ fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
         block: 0,
         took_s: 0.0,
         troubles: [a, b].map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
+        late: Default::default(),
     };
     let told = |broken: hone_record::PairOutcome| {
         let mut first = edge("baseline", "pgo", "one", BETTER);
@@ -133,6 +134,7 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
         block,
         took_s: 0.0,
         troubles: trouble.map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
+        late: Default::default(),
     };
     let why = |pairs: Vec<hone_record::PairOutcome>| {
         let built = |name: &str| hone_record::LaidOut {

@@ -1049,6 +1049,59 @@ mod tests {
         });
     }
 
+    fn unmeasured(change: &str, decision: Decision) -> ProofStep {
+        let (_, tried) = tried("linger=5ms", 0.1, decision);
+        ProofStep {
+            change: change.to_owned(),
+            comparison: None,
+            guards: Vec::new(),
+            why: "measured".to_owned(),
+            ..tried.step
+        }
+    }
+
+    /// The budget ends right behind the one that says that all of it does not help.
+    #[test]
+    fn what_was_rejected_together_is_not_kept_because_the_time_is_over() {
+        use Decision::{Accepted, Rejected};
+        let run = Run::new("budget = \"1s\"");
+        let lines = || {
+            let text = std::fs::read_to_string(run.parent.path().join(ledger::NAME)).unwrap();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let kept = [("linger=5ms", 0.1, Accepted), ("codec=lz4", 0.1, Accepted), ("acks=1", 0.1, Accepted)];
+        for number in 1..=3 {
+            let note = format!("end/01/without-{number:02}/step.json");
+            run.folder.write_note(&note, &unmeasured(kept[number - 1].0, Accepted)).unwrap();
+        }
+        run.folder.write_note("end/01/all/step.json", &unmeasured("all together", Rejected)).unwrap();
+        let ended = |earlier_s| {
+            run.with(|session| {
+                let mut standing = after(&kept);
+                standing.longest_s = 10.0;
+                let session = Session { earlier_s, base: session.base.clone(), ..*session };
+                let found = session.together(&mut standing).unwrap().unwrap();
+                assert!(standing.kept.is_empty(), "{:?}", standing.kept);
+                found
+            })
+        };
+        let found = ended(0.0);
+        assert!(found.is_rejected(), "it ends with 3");
+        assert!(found.without.is_empty() && found.product.is_none());
+        let back: Vec<_> = found.put_back.iter().map(|gone| (&*gone.change, &*gone.why)).collect();
+        assert_eq!(
+            back.iter().map(|(change, _)| *change).collect::<Vec<_>>(),
+            ["acks=1", "linger=5ms", "codec=lz4"]
+        );
+        assert!(back[0].1.contains("was worth least"), "{back:?}");
+        assert!(back[1..].iter().all(|(_, why)| why.contains("the budget does not reach")), "{back:?}");
+        let entered = lines();
+        assert_eq!(entered.iter().filter(|line| line.contains("\"put back\"")).count(), 3, "{entered:#?}");
+        // What was decided stays so, also for an attempt that has time: its entries tell of it.
+        assert_eq!(ended(-1e6).put_back, found.put_back);
+        assert_eq!(lines(), entered);
+    }
+
     #[test]
     fn a_look_that_neighbours_have_disturbed_is_gone_by_and_told() {
         let pair = |dropped: bool, late: bool, trouble: &str| PairOutcome {

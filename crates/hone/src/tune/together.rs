@@ -25,8 +25,14 @@ impl Session<'_> {
             return Ok(None);
         }
         let mut found = Together { all: None, product: None, without: Vec::new(), put_back: Vec::new() };
+        // The last one that was measured of all together, where it was rejected: as long as nothing else is shown, it holds.
+        let mut rejected: Option<ProofStep> = None;
         for round in 1.. {
             self.let_go_overtaken(round, standing)?;
+            if let Some(all) = rejected.as_ref().filter(|_| self.is_over(round)) {
+                self.put_back_rest(standing, &mut found, all)?;
+                break;
+            }
             found.without = self.without(round, standing)?;
             if standing.kept.is_empty() {
                 break;
@@ -37,10 +43,20 @@ impl Session<'_> {
                 self.put_back(standing, &mut found, gone)?;
                 continue;
             }
-            let Some(all) = self.all(round, standing)? else { break };
-            let is_shown = all.decision == Decision::Accepted;
-            found.all = Some(all.clone());
-            let Some(last) = standing.kept.last().filter(|_| !is_shown) else { break };
+            let Some(all) = self.all(round, standing)? else {
+                if let Some(all) = &rejected {
+                    // Before anything is put back: what the ledger says of it holds for an attempt that has more time, too.
+                    self.folder.write_note(&over(round), &true)?;
+                    self.put_back_rest(standing, &mut found, all)?;
+                }
+                break;
+            };
+            if all.decision == Decision::Accepted {
+                (found.all, rejected) = (Some(all), None);
+                break;
+            }
+            rejected = Some(all.clone());
+            let Some(last) = standing.kept.last() else { break };
             let least = least_worth(&found.without).cloned();
             let change = least.as_ref().map_or(&last.name, |step| &step.change).clone();
             let why = format!("{ALL} was rejected ({}), and this one was worth least", all.why);
@@ -48,12 +64,30 @@ impl Session<'_> {
             if standing.kept.is_empty() {
                 break;
             }
-            found.all = None;
         }
+        found.all = rejected.or(found.all);
         found.without.retain(|step| standing.kept.iter().any(|kept| kept.name == step.change));
         let is_whole = found.without.len() == standing.kept.len();
         found.product = product(&found.without).filter(|_| is_whole);
         Ok(Some(found))
+    }
+
+    /// Whether an earlier attempt had no time left for a round, and put back what there was.
+    fn is_over(&self, round: usize) -> bool {
+        self.folder.join(over(round)).exists()
+    }
+
+    /// Puts back all that is left of what was rejected: nobody has shown that it helps, and there is no time to.
+    fn put_back_rest(&self, standing: &mut Standing, found: &mut Together, all: &ProofStep) -> Result<()> {
+        let names: Vec<String> = standing.kept.iter().map(|one| one.name.clone()).collect();
+        for change in names {
+            let why = format!(
+                "{ALL} was rejected ({}), and the budget does not reach for holding what is left of it against the first state",
+                all.why
+            );
+            self.put_back(standing, found, PutBack { change, why, step: all.clone() })?;
+        }
+        Ok(())
     }
 
     /// Lets go what makes no difference any more, now that others went: two equal states can't be held against each other, and would say
@@ -131,6 +165,11 @@ impl Session<'_> {
         found.put_back.push(gone);
         Ok(())
     }
+}
+
+/// The note that a round of the end had no time left.
+fn over(round: usize) -> String {
+    format!("end/{round:02}/over.json")
 }
 
 /// The one that makes the others worse, breaks a guard rail that holds without it, or does not stand the load with them: of several

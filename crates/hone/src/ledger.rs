@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use hone_binary::sha256_hex;
 use hone_ledger::{Appended, Ledger, LedgerError, Line};
 use hone_record::{Comparison, LedgerEntry, RecordRef, RecordRole};
+use serde::{Deserialize, Serialize};
 
 use crate::folder::RunFolder;
 use crate::moment::now_unix_ms;
@@ -127,21 +128,37 @@ pub(crate) fn enter_once(
     entry: impl FnOnce() -> Result<LedgerEntry>,
     progress: &Progress,
 ) -> Result<()> {
-    if folder.read_note::<bool>(note)?.is_some() {
-        return Ok(());
-    }
+    let begun = match folder.read_note::<Entered>(note)? {
+        Some(Entered::Whole(_)) => return Ok(()),
+        Some(Entered::Begun { at_unix_ms }) => Some(at_unix_ms),
+        None => None,
+    };
     let entry = entry()?;
-    // Two steps of a run may be of one change, and rest on no window: then what they ask, or decide, is another thing.
     let same = |other: &LedgerEntry| {
         (&other.run, &other.verb, &other.change, &other.workload, &other.records)
             == (&entry.run, &entry.verb, &entry.change, &entry.workload, &entry.records)
             && (&other.question, &other.decision) == (&entry.question, &entry.decision)
     };
+    // No other entry rests on the same windows. Of those that rest on none, a later round of the run may ask and decide the same, and so may an
+    // earlier run whose folder had this path and is gone: only the time tells which one an earlier attempt was about to write.
+    let rests_on_windows = windows_of(&entry).next().is_some();
+    let is_it = |other: &LedgerEntry| same(other) && (rests_on_windows || begun == Some(other.at_unix_ms));
     let known = Ledger::at(path).check().unwrap_or_default();
-    if !known.lines.iter().any(|line| same(&line.entry)) {
+    if !known.lines.iter().any(|line| is_it(&line.entry)) {
+        folder.write_note(note, &Entered::Begun { at_unix_ms: entry.at_unix_ms })?;
         enter(path, &entry, progress)?;
     }
-    folder.write_note(note, &true)
+    folder.write_note(note, &Entered::Whole(true))
+}
+
+/// What a run's note says of an entry.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entered {
+    /// It is in the ledger.
+    Whole(bool),
+    /// It was about to be written there, with this time in it.
+    Begun { at_unix_ms: u64 },
 }
 
 /// The files that a comparison rests on, with their hashes: its design with the rule, and the windows that count. What was concluded of
@@ -151,8 +168,8 @@ pub(crate) fn enter_once(
 /// When a window can't be read.
 pub(crate) fn records(folder: &RunFolder, comparison: &Comparison) -> Result<Vec<RecordRef>> {
     let windows = comparison.counted_windows();
-    // The design lies beside the windows' folder; that of variants in rounds has the variant's name.
-    let place = comparison.pairs.iter().find_map(|pair| Some(pair.window_a.split_once("windows/")?.0));
+    // The design lies beside the windows' folder; that of variants in rounds has the variant's name. A load's name may end like that folder's.
+    let place = comparison.pairs.iter().find_map(|pair| Some(pair.window_a.rsplit_once("windows/")?.0));
     let designs =
         place.map(|place| [format!("{place}design.json"), format!("{place}design-{}.json", comparison.b)]);
     let design = designs.into_iter().flatten().find(|name| folder.join(name).is_file());
@@ -418,23 +435,98 @@ mod tests {
         }
     }
 
-    /// Of one change, without a window: a step, a later step, and what became of it.
+    /// Enters for a note, and leaves that as a kill right behind the entry does.
+    fn entered_and_killed(folder: &RunFolder, note: &str, path: &Path, entry: &LedgerEntry) {
+        enter_once(folder, note, path, || Ok(entry.clone()), &Progress::new(true)).unwrap();
+        let at_unix_ms = Ledger::at(path).check().unwrap().lines.last().unwrap().entry.at_unix_ms;
+        folder.write_note(note, &Entered::Begun { at_unix_ms }).unwrap();
+    }
+
+    fn count(path: &Path) -> usize {
+        Ledger::at(path).check().unwrap().lines.len()
+    }
+
+    /// Of one change, without a window: a step, a later step, what became of it, and the same once more in a later round.
     #[test]
     fn entries_that_rest_on_nothing_are_told_apart() {
         let parent = tempfile::tempdir().unwrap();
         let folder = RunFolder::create(parent.path(), "a").unwrap();
         let path = parent.path().join(NAME);
-        let all = [("step 1?", "rejected"), ("step 2?", "rejected"), ("step 2?", "put back")];
-        // Each is entered, its note is lost, as a kill between the two leaves it, and it is entered once more.
+        let all = [
+            ("step 1?", "rejected"),
+            ("step 2?", "rejected"),
+            ("step 2?", "put back"),
+            ("step 2?", "put back"),
+        ];
+        let mut at_unix_ms = 0;
         for (number, (question, decision)) in all.iter().enumerate() {
-            for _ in 0..2 {
-                let note = format!("{number}.json");
-                let entered = || Ok(entry(question, decision));
-                enter_once(&folder, &note, &path, entered, &Progress::new(true)).unwrap();
-                folder.remove(&note).unwrap();
+            // Each attempt has another time.
+            for _ in 0..3 {
+                at_unix_ms += 1;
+                let entry = LedgerEntry { at_unix_ms, ..entry(question, decision) };
+                entered_and_killed(&folder, &format!("{number}.json"), &path, &entry);
+                assert_eq!(count(&path), number + 1, "once, and not that of another note");
             }
         }
-        assert_eq!(Ledger::at(&path).check().unwrap().lines.len(), 3);
+        // Killed behind the note and before the entry.
+        folder.write_note("4.json", &Entered::Begun { at_unix_ms: 70 }).unwrap();
+        let last = LedgerEntry { at_unix_ms: 71, ..entry("step 2?", "put back") };
+        enter_once(&folder, "4.json", &path, || Ok(last), &Progress::new(true)).unwrap();
+        assert_eq!(count(&path), 5);
+        enter_once(&folder, "4.json", &path, || panic!("it is there"), &Progress::new(true)).unwrap();
+    }
+
+    /// A ledger under version control outlives the folders of its runs, which begin at the first number again.
+    #[test]
+    fn an_entry_of_an_earlier_run_in_a_folder_of_the_same_path_is_another_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join(NAME);
+        let record = |path: &str, role| RecordRef { path: path.to_owned(), sha256: "0".repeat(64), role };
+        let (design, window) =
+            (record("design.json", RecordRole::Design), record("w.json", RecordRole::After));
+        // Where all pairs were dropped an entry rests on the design alone, which is that of everybody who asks the same.
+        for (records, expected) in [
+            (Vec::new(), 2),
+            (vec![design.clone()], 2),
+            // The same windows are of the same run, also where a Hone from before there were such notes was killed behind the entry.
+            (vec![design, window], 1),
+        ] {
+            let before = count(&path);
+            for _ in 0..2 {
+                let folder = RunFolder::create(parent.path(), "a").unwrap();
+                assert!(folder.path().ends_with("a-001"));
+                let entry = || Ok(LedgerEntry { records: records.clone(), ..entry("step 1?", "rejected") });
+                enter_once(&folder, "a.json", &path, entry, &Progress::new(true)).unwrap();
+                fs::remove_dir_all(folder.path()).unwrap();
+            }
+            assert_eq!(count(&path) - before, expected, "{records:?}");
+        }
+    }
+
+    /// A load's name is part of the path.
+    #[test]
+    fn a_design_is_found_whatever_its_load_is_called() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "a").unwrap();
+        let mut comparison = crate::show::proof::tests::proof().steps.remove(0).comparison.unwrap();
+        let place = "judge/big-windows/";
+        folder.write_text(&format!("{place}design.json"), "{}").unwrap();
+        comparison.pairs = vec![hone_record::PairOutcome {
+            index: 0,
+            kind: hone_record::PairKind::Test,
+            window_a: format!("{place}windows/000-a.json"),
+            window_b: format!("{place}windows/000-b.json"),
+            values_a: BTreeMap::new(),
+            values_b: BTreeMap::new(),
+            dropped: Some("neighbours".to_owned()),
+            block: 0,
+            took_s: 1.0,
+            troubles: Default::default(),
+            late: Default::default(),
+        }];
+        let found = records(&folder, &comparison).unwrap();
+        let found: Vec<_> = found.iter().map(|record| (&*record.path, record.role)).collect();
+        assert_eq!(found, [("judge/big-windows/design.json", RecordRole::Design)]);
     }
 
     /// A colleague's run has the name of one of ours.

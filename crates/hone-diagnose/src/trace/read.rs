@@ -171,6 +171,11 @@ impl Trace {
         if let Some(&index) = windowed.find(|index| is_wrong(index)) {
             return Err(nowhere("a window")(index));
         }
+        let threads = self.threads.len();
+        let mut of_windows = self.windows.iter().map(|window| window.thread);
+        if let Some(index) = of_windows.find(|index| *index as usize >= threads) {
+            return Err(TraceFault::Nowhere { section: "a window", what: "thread", index, of: threads });
+        }
         let objects = self.objects.len();
         let lost =
             self.blocks.iter().filter_map(|block| block.object).find(|index| *index as usize >= objects);
@@ -275,10 +280,17 @@ mod tests {
     fn what_leads_nowhere_or_breaks_off_is_refused_with_the_place() {
         let of = |sections: &[(u32, &[u8])]| Trace::parse(&file(sections)).map_err(|fault| fault.to_string());
         let block = words(&BLOCK);
-        let trace = of(&[(3, &block), (5, &words(&[0, 1, 0, 0])), (9, b"newer"), (0xffff, &[])]).unwrap();
+        // Without a name; then its number and what it fetched.
+        let thread = words(&[0; 5]);
+        let window = words(&[0, 1, 0, 0]);
+        let trace = of(&[(3, &block), (5, &window), (4, &thread), (9, b"newer"), (0xffff, &[])]).unwrap();
         assert_eq!((trace.blocks[0].size, trace.windows[0].blocks.len()), (8, 2));
         let fault = of(&[(3, &block), (5, &words(&[0, 1, 7])), (0xffff, &[])]).unwrap_err();
         assert_eq!(fault, "a window names block 7, and there are 1");
+        // Its number is added to that of the processes before.
+        let far = words(&[u32::MAX, 1, 0]);
+        let fault = of(&[(3, &block), (4, &thread), (5, &far), (0xffff, &[])]).unwrap_err();
+        assert_eq!(fault, "a window names thread 4294967295, and there are 1");
         let fault = of(&[(3, &block)]).unwrap_err();
         assert!(fault.contains("breaks off at byte 56, in the head of a section"), "{fault}");
         let mut large = BLOCK;

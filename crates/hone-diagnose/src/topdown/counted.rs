@@ -45,10 +45,20 @@ enum Of {
     Pages,
 }
 
+/// A counter by what it was asked for. That of several PMUs is one: each counts on cores of its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    of: Of,
+    /// Of user, kernel and so on, as letters in their order; none is all of them.
+    modes: String,
+    /// Its place among the names for the same thing.
+    name: usize,
+}
+
 /// A printed counter.
 struct Line {
     scope: Option<String>,
-    of: Of,
+    event: Event,
     count: f64,
     running_percent: Option<f64>,
 }
@@ -57,37 +67,84 @@ struct Line {
 pub fn read(text: &str) -> Option<Vec<Scoped>> {
     let mut sums: BTreeMap<Option<String>, Sums> = BTreeMap::new();
     for line in lines(text) {
-        let sum = sums.entry(line.scope.clone()).or_default();
-        *sum.counts.entry(line.of).or_insert(0.0) += line.count;
-        sum.running_percent = match (sum.running_percent, line.running_percent) {
-            (Some(one), Some(other)) => Some(f64::min(one, other)),
-            (one, other) => one.or(other),
-        };
+        let sums = sums.entry(line.scope).or_default();
+        let sum = sums.counts.entry(line.event).or_default();
+        sum.count += line.count;
+        sum.running_percent = least(sum.running_percent, line.running_percent);
     }
-    let has_misses = |sums: &Sums| sums.counts.keys().any(|of| *of != Of::Instructions);
+    let has_misses = |sums: &Sums| sums.counts.keys().any(|event| event.of != Of::Instructions);
     sums.retain(|_, sums| has_misses(sums));
     (!sums.is_empty()).then(|| sums.into_iter().map(|(scope, sums)| (scope, sums.judged())).collect())
 }
 
-#[derive(Default)]
-struct Sums {
-    counts: BTreeMap<Of, f64>,
+fn least(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(f64::min(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A counter over all of its lines.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    count: f64,
     running_percent: Option<f64>,
 }
 
+#[derive(Default)]
+struct Sums {
+    counts: BTreeMap<Event, Sum>,
+}
+
 impl Sums {
+    /// The first of the names that it was counted by, and of those modes. Several names of one thing are not added up.
+    fn of(&self, of: Of, modes: &str) -> Option<Sum> {
+        self.counts.iter().find(|(event, _)| event.of == of && event.modes == modes).map(|(_, sum)| *sum)
+    }
+
+    /// The modes in which instructions were counted with the most kinds of misses.
+    fn modes(&self) -> Result<&str, String> {
+        let counted =
+            self.counts.iter().filter(|(event, sum)| event.of == Of::Instructions && sum.count > 0.0);
+        let with_misses = counted.map(|(event, _)| {
+            let modes = event.modes.as_str();
+            ([Of::Lines, Of::Pages].iter().filter(|of| self.of(**of, modes).is_some()).count(), modes)
+        });
+        match with_misses.min_by_key(|(misses, _)| std::cmp::Reverse(*misses)) {
+            None => {
+                Err("no instructions were counted beside the misses: -e instructions,L1-icache-load-misses"
+                    .to_owned())
+            }
+            Some((0, _)) => Err("instructions and misses were counted in different modes (:u, :k): -e \
+                                 instructions:u,L1-icache-load-misses:u"
+                .to_owned()),
+            Some((_, modes)) => Ok(modes),
+        }
+    }
+
     fn judged(self) -> Result<Counted, String> {
-        let instructions = self.counts.get(&Of::Instructions).copied().filter(|count| *count > 0.0);
-        let instructions = instructions
-            .ok_or("no instructions were counted beside the misses: -e instructions,L1-icache-load-misses")?;
-        if let Some(share) = self.running_percent.filter(|share| *share < LEAST_RUNNING_PERCENT) {
+        let modes = self.modes()?;
+        let [instructions, lines, pages] =
+            [Of::Instructions, Of::Lines, Of::Pages].map(|of| self.of(of, modes));
+        let taken = [instructions, lines, pages];
+        let running_percent =
+            taken.iter().flatten().fold(None, |so_far, sum| least(so_far, sum.running_percent));
+        let instructions = instructions.map_or(0.0, |sum| sum.count);
+        if let Some(share) = running_percent.filter(|share| *share < LEAST_RUNNING_PERCENT) {
             return Err(format!(
                 "it was counted for {share:.0} % of the time only; below {LEAST_RUNNING_PERCENT:.0} % nothing is believed: count fewer events"
             ));
         }
-        let mut misses = Vec::new();
-        for (of, structure) in [(Of::Lines, L1I), (Of::Pages, ITLB)] {
-            let Some(&count) = self.counts.get(&of) else { continue };
+        let (mut misses, mut notes) = (Vec::new(), Vec::new());
+        for (of, sum, structure) in [(Of::Lines, lines, L1I), (Of::Pages, pages, ITLB)] {
+            let Some(Sum { count, .. }) = sum else {
+                if self.counts.keys().any(|event| event.of == of) {
+                    notes.push(format!(
+                        "misses of the {structure} are left out: they were counted in other modes (:u, :k) than the instructions"
+                    ));
+                }
+                continue;
+            };
             if count > instructions {
                 return Err(format!(
                     "{count:.0} misses of the {structure} of {instructions:.0} instructions can't be"
@@ -95,9 +152,9 @@ impl Sums {
             }
             misses.push(Missed { structure: structure.to_owned(), per_1000: 1_000.0 * count / instructions });
         }
-        let some = self.running_percent.filter(|share| *share < GOOD_RUNNING_PERCENT);
-        let note = some.map(|share| format!("counted for {share:.0} % of the time: counters took turns"));
-        Ok(Counted { instructions: instructions as u64, misses, notes: note.into_iter().collect() })
+        let some = running_percent.filter(|share| *share < GOOD_RUNNING_PERCENT);
+        notes.extend(some.map(|share| format!("counted for {share:.0} % of the time: counters took turns")));
+        Ok(Counted { instructions: instructions as u64, misses, notes })
     }
 }
 
@@ -114,14 +171,28 @@ fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(of_text).collect()
 }
 
-/// What an event counts: `cpu_core/L1-icache-load-misses/`, `instructions:u`.
-fn of_event(event: &str) -> Option<Of> {
-    let inner =
-        event.split_once('/').map_or(event, |(_, inner)| inner.trim_end_matches(|sign: char| sign != '/'));
-    let name = inner.trim_end_matches('/').split(':').next()?.to_ascii_lowercase();
+/// What an event counts: `cpu_core/L1-icache-load-misses/u`, `instructions:u`.
+fn of_event(event: &str) -> Option<Event> {
+    let (inner, behind) = match event.split_once('/') {
+        Some((_, inner)) => inner.rsplit_once('/')?,
+        None => (event, ""),
+    };
+    let (name, modifier) = inner.split_once(':').unwrap_or((inner, behind));
+    let name = name.to_ascii_lowercase();
     let known: [(&[&str], Of); 3] =
         [(&INSTRUCTIONS, Of::Instructions), (&LINES, Of::Lines), (&PAGES, Of::Pages)];
-    known.into_iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, of)| of)
+    known.into_iter().find_map(|(names, of)| {
+        let name = names.iter().position(|known| *known == name)?;
+        Some(Event { of, modes: modes(modifier), name })
+    })
+}
+
+/// What of a modifier says where it is counted: the others ask for precision, or for a place on the PMU.
+fn modes(modifier: &str) -> String {
+    let modes: String =
+        ['G', 'H', 'h', 'k', 'u'].into_iter().filter(|mode| modifier.contains(*mode)).collect();
+    // Both are what is counted without a word.
+    if modes == "ku" || modes == "hku" { String::new() } else { modes }
 }
 
 fn of_json(line: &str) -> Vec<Line> {
@@ -135,7 +206,7 @@ fn of_json(line: &str) -> Vec<Line> {
         };
         Some(Line {
             scope: scope_in(&object).map(str::to_owned),
-            of: of_event(object.get("event")?.as_str()?)?,
+            event: of_event(object.get("event")?.as_str()?)?,
             count: count?,
             running_percent: object.get("pcnt-running").and_then(Value::as_f64),
         })
@@ -151,7 +222,7 @@ fn of_fields(line: &str, separator: char) -> Option<Line> {
     let scope = front.iter().rev().find(|field| !field.is_empty() && decimal(field).is_none());
     Some(Line {
         scope: scope.map(|scope| (*scope).to_owned()),
-        of: of_event(fields[at])?,
+        event: of_event(fields[at])?,
         count: whole(fields[at - 2])?,
         running_percent: fields.get(at + 2).and_then(|field| decimal(field)),
     })
@@ -172,7 +243,7 @@ fn of_text(line: &str) -> Option<Line> {
     let running = line.rsplit_once('(').and_then(|(_, share)| decimal(share.trim_end().strip_suffix("%)")?));
     Some(Line {
         scope: Some(scope).filter(|scope| !scope.is_empty()),
-        of: of_event(words[at])?,
+        event: of_event(words[at])?,
         count: whole(&words[first..at].concat())?,
         running_percent: running,
     })
@@ -206,7 +277,7 @@ mod tests {
     fn misses_are_read_in_every_shape() {
         let wanted = vec![(None, vec![(L1I.to_owned(), 12.5), (ITLB.to_owned(), 0.5)])];
         let text = " Performance counter stats for process id '1':\n\n     2,000,000      instructions:u                     (66.67%)\n        \
-                    25,000      L1-icache-load-misses:u   #  12 K/sec   (95.10%)\n         1,000      iTLB-load-misses    (99.0%)\n";
+                    25,000      L1-icache-load-misses:u   #  12 K/sec   (95.10%)\n         1,000      iTLB-load-misses:u    (99.0%)\n";
         assert_eq!(per_1000(text), wanted);
         assert!(read(text).unwrap()[0].1.as_ref().unwrap().notes[0].contains("67 %"));
         let json = "{\"counter-value\" : \"2000000.000000\", \"unit\" : \"\", \"event\" : \"cpu_core/instructions/\", \"event-runtime\" : 1, \
@@ -216,6 +287,33 @@ mod tests {
         let csv = "2000000;;inst_retired;100;100.00;;\n25000;;l1i_cache_refill;100;100.00;;\n1000;;l1i_tlb_refill;100;100.00;;\n";
         assert_eq!(per_1000(csv), wanted);
         assert_eq!(per_1000(&csv.replace(';', ",")), wanted);
+    }
+
+    #[test]
+    fn what_is_counted_twice_is_not_added_up() {
+        let lines = |per_1000: f64| vec![(None, vec![(L1I.to_owned(), per_1000)])];
+        let twice = "2000 instructions\n 1900 instructions:u\n 50 L1-icache-load-misses\n";
+        assert_eq!(per_1000(twice), lines(25.0));
+        assert_eq!(
+            per_1000(
+                "2000;;instructions;1;100.00;;\n2001;;inst_retired.any;1;100.00;;\n50;;l1i_cache_refill;1;100.00;;\n"
+            ),
+            lines(25.0)
+        );
+        // Seldom counted is what nobody takes.
+        let user = "2000 instructions:u\n 2500 instructions (9.0%)\n 50 cpu/L1-icache-load-misses/u\n";
+        assert_eq!(per_1000(user), lines(25.0));
+        // Cores of two kinds count each for themselves, and precision is no mode.
+        let hybrid =
+            "1000 cpu_core/instructions/\n 1000 cpu_atom/instructions/\n 50 L1-icache-load-misses:ukpp\n";
+        assert_eq!(per_1000(hybrid), lines(25.0));
+        let apart = read("2000 instructions\n 50 L1-icache-load-misses\n 5 iTLB-load-misses:u\n").unwrap();
+        let apart = apart[0].1.as_ref().unwrap();
+        assert_eq!(apart.misses.len(), 1);
+        assert!(apart.notes[0].contains("misses of the iTLB are left out"), "{:?}", apart.notes);
+        let neither =
+            read("2000 instructions\n 50 L1-icache-load-misses:u\n").unwrap().remove(0).1.unwrap_err();
+        assert!(neither.contains("different modes"), "{neither}");
     }
 
     #[test]

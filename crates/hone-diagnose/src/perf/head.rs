@@ -12,6 +12,10 @@ const LEAST_ATTR_BYTES: u64 = 64 + 16;
 const MOST_ATTR_BYTES: u64 = 4096;
 /// Of each section of the head, more than any perf writes.
 const MOST_SECTION_BYTES: u64 = 16 << 20;
+/// Every tracepoint of a kernel is less than half of it.
+const MOST_EVENTS: usize = 4_096;
+/// Of all events together: each says itself where its ids are, and all may say the same place.
+const MOST_ID_BYTES: u64 = 16 << 20;
 
 // Bits of linux/perf_event.h.
 const SAMPLE_IP: u64 = 1;
@@ -134,16 +138,7 @@ impl Head {
             return Err(PerfFault::Broken { section: "its table of events" });
         }
         let table = section(input, attrs_at, attrs_bytes, "its table of events")?;
-        let (mut attrs, mut events) = (Vec::new(), HashMap::new());
-        for (index, entry) in table.chunks_exact(attr_bytes as usize).enumerate() {
-            let broken = || PerfFault::Broken { section: "its table of events" };
-            attrs.push(Attr::parse(entry).ok_or_else(broken)?);
-            let ids_at = attr_bytes as usize - 16;
-            let ids = (u64_at(entry, ids_at), u64_at(entry, ids_at + 8));
-            let (Some(at), Some(bytes)) = ids else { return Err(broken()) };
-            let ids = section(input, at, bytes, "its ids of events")?;
-            events.extend(ids.chunks_exact(8).filter_map(|id| Some((u64_at(id, 0)?, index as u32))));
-        }
+        let (attrs, events) = events(input, &table, attr_bytes as usize)?;
         let fields = attrs.iter().map(fields_of).collect::<Result<Vec<Fields>, PerfFault>>()?;
         let wanted = wanted(&attrs).ok_or(PerfFault::Without { what: "event" })?;
         let id =
@@ -257,6 +252,28 @@ impl Head {
     }
 }
 
+/// The events of the table, and which of them has which id.
+fn events<R: Read + Seek>(
+    input: &mut R,
+    table: &[u8],
+    attr_bytes: usize,
+) -> Result<(Vec<Attr>, HashMap<u64, u32>), PerfFault> {
+    let broken = || PerfFault::Broken { section: "its table of events" };
+    if table.len() / attr_bytes > MOST_EVENTS {
+        return Err(broken());
+    }
+    let (mut attrs, mut events, mut left) = (Vec::new(), HashMap::new(), MOST_ID_BYTES);
+    for (index, entry) in table.chunks_exact(attr_bytes).enumerate() {
+        attrs.push(Attr::parse(entry).ok_or_else(broken)?);
+        let ids_at = attr_bytes - 16;
+        let (at, bytes) = u64_at(entry, ids_at).zip(u64_at(entry, ids_at + 8)).ok_or_else(broken)?;
+        left = left.checked_sub(bytes).ok_or(PerfFault::Broken { section: "its ids of events" })?;
+        let ids = section(input, at, bytes, "its ids of events")?;
+        events.extend(ids.chunks_exact(8).filter_map(|id| Some((u64_at(id, 0)?, index as u32))));
+    }
+    Ok((attrs, events))
+}
+
 /// The clock or cycles, on whichever kind of core; else the first one that counts anything.
 fn wanted(attrs: &[Attr]) -> Option<Kind> {
     let kinds = || attrs.iter().map(|attr| attr.kind);
@@ -312,4 +329,38 @@ fn section<R: Read + Seek>(
         return Err(broken());
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// The ids of each event are so many bytes from the same place on.
+    fn read(events: usize, id_bytes: usize) -> Result<Head, PerfFault> {
+        let mut bytes = b"PERFILE2".to_vec();
+        let table = [104, LEAST_ATTR_BYTES, 104, LEAST_ATTR_BYTES * events as u64, 0, 0];
+        bytes.extend(table.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.resize(HEAD_BYTES, 0);
+        let mut attr = [0; LEAST_ATTR_BYTES as usize];
+        attr[0] = 1;
+        attr[24..32].copy_from_slice(&(SAMPLE_IP | SAMPLE_TID).to_le_bytes());
+        attr[64..72].copy_from_slice(&(HEAD_BYTES as u64).to_le_bytes());
+        attr[72..80].copy_from_slice(&(id_bytes as u64).to_le_bytes());
+        bytes.extend(attr.repeat(events));
+        bytes.resize(bytes.len().max(HEAD_BYTES + id_bytes), 0);
+        Head::read(&mut Cursor::new(bytes))
+    }
+
+    #[test]
+    fn a_file_can_not_say_how_much_of_it_is_read_again_and_again() {
+        assert_eq!(read(MOST_EVENTS, 8).unwrap().attrs.len(), MOST_EVENTS);
+        let broken = |events, id_bytes| match read(events, id_bytes) {
+            Err(PerfFault::Broken { section }) => section,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(broken(MOST_EVENTS + 1, 0), "its table of events");
+        assert_eq!(broken(3, 6 << 20), "its ids of events");
+    }
 }

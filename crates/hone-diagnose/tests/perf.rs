@@ -174,6 +174,38 @@ fn the_busy_function_is_found_in_the_busy_thread_and_the_calls_in_the_kernel() {
     assert_eq!(run.function_of(&run.blocks[hottest]), Some("grind"));
 }
 
+/// By the table behind the data, and by the mappings, as newer perfs ask for it.
+#[test]
+fn a_program_that_was_built_anew_since_has_no_names() {
+    let Some(bench) = Bench::new() else { return };
+    let image = |path: &str| Image::parse(&std::fs::read(path).ok()?).ok();
+    let names = |samples: &Samples, own: &str| {
+        let run = samples.run(image);
+        let object = run.objects.iter().find(|object| object.path == own);
+        object.is_some_and(|object| object.image.is_some())
+    };
+    let own = bench.program.canonicalize().unwrap().to_str().unwrap().to_owned();
+    let mut all = Vec::new();
+    for words in [&["-e", "cpu-clock", "-F", "999"][..], &["-e", "cpu-clock", "-F", "999", "--buildid-mmap"]]
+    {
+        let Some(data) = bench.recorded("p.data", words) else { return };
+        let samples = read(&data).unwrap();
+        let run = samples.run(image);
+        assert!(
+            names(&samples, &own) && !samples.of_unknown_builds(&run).contains(&own.as_str()),
+            "{words:?}"
+        );
+        all.push(samples);
+    }
+    std::fs::remove_file(&bench.program).unwrap();
+    let source = bench.dir.path().join("p.c");
+    std::fs::write(&source, PROGRAM.replace("i * i", "i + i")).unwrap();
+    let cc = there(Tool::new("cc", "").locate(&[])).unwrap();
+    let call = Call::new("cc", cc.path(), bench.dir.path()).args(["-O1", "-g0", "-pthread", "-o"]);
+    bench.runner.run(&call.arg(&bench.program).arg(&source)).unwrap();
+    assert!(all.iter().all(|samples| !names(samples, &own)), "{all:?}");
+}
+
 #[test]
 fn what_can_not_be_read_is_told_with_what_to_do() {
     let Some(bench) = Bench::new() else { return };

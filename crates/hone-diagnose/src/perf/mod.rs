@@ -94,7 +94,7 @@ pub struct Samples {
     pub span_ns: u64,
     /// What was mapped where samples lie, as the kernel calls it.
     pub paths: Vec<String>,
-    /// Build ids in hex, by path, as they were when perf recorded.
+    /// Build ids in hex, by path, as they were when perf recorded; empty where several builds were mapped from one path.
     pub build_ids: HashMap<String, String>,
     /// By samples, most first.
     pub threads: Vec<Thread>,
@@ -158,4 +158,64 @@ fn text_at(bytes: &[u8], at: usize) -> Option<String> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn record(kind: u64, misc: u64, body: &[Vec<u8>]) -> Vec<u8> {
+        let body = body.concat();
+        [words(&[kind | misc << 32 | (8 + body.len() as u64) << 48]), body].concat()
+    }
+
+    /// Of process 7, a page from an address on. The name is as long as eight letters and the end of them.
+    fn mapped(address: u64, name: &str, misc: u64, id: [u64; 3]) -> Vec<u8> {
+        let mut name = name.as_bytes().to_vec();
+        name.resize(16, 0);
+        record(10, misc, &[words(&[7 | 7 << 32, address, 4096, 0]), words(&id), words(&[0]), name])
+    }
+
+    fn sampled(address: u64) -> Vec<u8> {
+        record(9, 2, &[words(&[address, 7 | 7 << 32])])
+    }
+
+    /// Of the CPU's clock, with address and thread.
+    fn file(records: &[Vec<u8>]) -> Vec<u8> {
+        let data = records.concat();
+        let mut bytes = b"PERFILE2".to_vec();
+        bytes.extend(words(&[104, 80, 104, 80, 184, data.len() as u64]));
+        bytes.resize(104, 0);
+        bytes.extend(words(&[1, 0, 0, 3, 0, 0, 0, 0, 0, 0]));
+        [bytes, data].concat()
+    }
+
+    #[test]
+    fn build_ids_are_taken_from_mappings() {
+        const HAS_ID: u64 = 1 << 14;
+        // Four bytes of an id, and rubbish behind them; one that is no id says a device and an inode.
+        let id = |first: u64| [4 | first << 32, u64::MAX, u64::MAX];
+        let bytes = file(&[
+            mapped(0x1000, "/bin/x", HAS_ID, id(0xddcc_bbaa)),
+            mapped(0x2000, "/bin/y", 0, id(0xddcc_bbaa)),
+            mapped(0x3000, "/bin/z", HAS_ID, id(1)),
+            mapped(0x4000, "/bin/z", HAS_ID, id(2)),
+            mapped(0x5000, "/bin/long", HAS_ID, [21, 0, 0]),
+            sampled(0x1010),
+            sampled(0x2010),
+        ]);
+        let samples = read(io::Cursor::new(bytes)).unwrap();
+        assert_eq!(
+            (samples.samples, &samples.paths[..2]),
+            (2, &["/bin/x".to_owned(), "/bin/y".to_owned()][..])
+        );
+        let mut ids: Vec<(&str, &str)> =
+            samples.build_ids.iter().map(|(path, id)| (path.as_str(), id.as_str())).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [("/bin/x", "aabbccdd"), ("/bin/z", "")], "built anew while perf recorded");
+    }
 }

@@ -107,7 +107,8 @@ mod tests {
     }
 
     fn mapped(path: &str) -> Told {
-        Told::Mapped { pid: 7, begin: 0x1000, bytes: 0x1000, offset: 0, path: path.to_owned() }
+        let path = path.to_owned();
+        Told::Mapped { pid: 7, begin: 0x1000, bytes: 0x1000, offset: 0, path, build_id: None }
     }
 
     /// Two cores: what the second one did is in the file behind what the first did later.

@@ -1,7 +1,7 @@
 //! One record (`linux/perf_event.h`, `tools/lib/perf/include/perf/event.h`).
 
 use super::head::Head;
-use super::{text_at, u16_at, u32_at, u64_at};
+use super::{hex, text_at, u16_at, u32_at, u64_at};
 
 // Types.
 const MMAP: u32 = 1;
@@ -18,6 +18,10 @@ const COMPRESSED2: u32 = 83;
 
 /// Of a name that came with a new program.
 const MISC_COMM_EXEC: u16 = 1 << 13;
+/// Of a mapping with a build id in place of device and inode: its length, three bytes of nothing, as many as the longest id has.
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+const BUILD_ID_AT: usize = 40;
+const MOST_BUILD_ID_BYTES: usize = 20;
 
 /// Whose code a sample is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +47,7 @@ pub(super) struct Sample {
 /// What is told of processes between the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
-    Mapped { pid: u32, begin: u64, bytes: u64, offset: u64, path: String },
+    Mapped { pid: u32, begin: u64, bytes: u64, offset: u64, path: String, build_id: Option<String> },
     Named { pid: u32, tid: u32, name: String, is_new_program: bool },
     Forked { pid: u32, tid: u32, parent_pid: u32, parent_tid: u32 },
 }
@@ -69,8 +73,8 @@ impl Record {
         let kind = u32_at(bytes, 0).unwrap_or(0);
         let found = match kind {
             SAMPLE => sample(bytes, head).map(Self::Sample),
-            MMAP => mapped(bytes, 40).map(|told| Self::Told(head.time_of(bytes), told)),
-            MMAP2 => mapped(bytes, 72).map(|told| Self::Told(head.time_of(bytes), told)),
+            MMAP => mapped(bytes, 40, None).map(|told| Self::Told(head.time_of(bytes), told)),
+            MMAP2 => mapped(bytes, 72, build_id(bytes)).map(|told| Self::Told(head.time_of(bytes), told)),
             COMM => named(bytes).map(|told| Self::Told(head.time_of(bytes), told)),
             FORK => forked(bytes).map(|told| Self::Told(head.time_of(bytes), told)),
             LOST => u64_at(bytes, 16).map(Self::Lost),
@@ -111,14 +115,23 @@ fn sample(bytes: &[u8], head: &Head) -> Option<Sample> {
 }
 
 /// Both kinds have the same beginning; the second one has inode or build id, and rights, before the name.
-fn mapped(bytes: &[u8], name_at: usize) -> Option<Told> {
+fn mapped(bytes: &[u8], name_at: usize, build_id: Option<String>) -> Option<Told> {
     Some(Told::Mapped {
         pid: u32_at(bytes, 8)?,
         begin: u64_at(bytes, 16)?,
         bytes: u64_at(bytes, 24)?,
         offset: u64_at(bytes, 32)?,
         path: text_at(bytes, name_at)?,
+        build_id,
     })
+}
+
+/// What the kernel read of the file as it was mapped; perf asks for that in place of a table behind the data (`--buildid-mmap`).
+fn build_id(bytes: &[u8]) -> Option<String> {
+    let size = usize::from(*bytes.get(BUILD_ID_AT)?);
+    let has_one = misc(bytes) & MISC_MMAP_BUILD_ID != 0 && (1..=MOST_BUILD_ID_BYTES).contains(&size);
+    let begin = BUILD_ID_AT + 4;
+    has_one.then(|| bytes.get(begin..begin + size)).flatten().map(hex)
 }
 
 fn named(bytes: &[u8]) -> Option<Told> {

@@ -39,6 +39,13 @@ impl Samples {
         run
     }
 
+    /// Files that names were taken from although nothing says that they are of the build that was sampled.
+    pub fn of_unknown_builds<'a>(&self, run: &'a Run) -> Vec<&'a str> {
+        let is_named =
+            |object: &&Object| object.image.is_some() && !self.build_ids.contains_key(&object.path);
+        run.objects.iter().filter(is_named).map(|object| object.path.as_str()).collect()
+    }
+
     /// A thread's samples by block.
     fn counts(
         &self,
@@ -95,10 +102,11 @@ impl Model {
     }
 
     fn object(&mut self, path: &str, build_id: Option<&str>, image: &impl Fn(&str) -> Option<Image>) -> u32 {
-        // perf fills short ids up with zeros.
+        // perf's table fills short ids up with zeros.
         let is_same = |image: &Image| match (&image.build_id, build_id) {
             (Some(own), Some(recorded)) => recorded.starts_with(own.as_str()),
-            _ => true,
+            (None, Some(_)) => false,
+            (_, None) => true,
         };
         let index = self.run.objects.len() as u32;
         self.run.objects.push(Object { path: path.to_owned(), image: image(path).filter(is_same) });
@@ -182,15 +190,25 @@ mod tests {
         assert_eq!((other.program, other.libraries), (2, 6));
     }
 
+    fn of(id: &str) -> Image {
+        let mut image = Image::default();
+        image.build_id = Some(id.to_owned());
+        image
+    }
+
     #[test]
     fn a_file_that_was_built_anew_gives_no_names() {
-        let of = |id: &str| {
-            let mut image = Image::default();
-            image.build_id = Some(id.to_owned());
-            image
-        };
         let found = |id: &str| samples().run(|_| Some(of(id))).objects[0].image.is_some();
         assert!(found("ab") && found("ab00") && !found("cd"));
+        assert!(samples().run(|_| Some(Image::default())).objects[0].image.is_none(), "it had an id then");
+    }
+
+    #[test]
+    fn names_of_a_file_whose_build_was_not_recorded_are_told_apart() {
+        let run = samples().run(|_| Some(of("ab")));
+        assert_eq!(samples().of_unknown_builds(&run), ["/lib/y"]);
+        let run = samples().run(|_| None);
+        assert!(samples().of_unknown_builds(&run).is_empty(), "what gives no names gives no wrong ones");
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub(super) struct Tally {
     spaces: Spaces,
     paths: Vec<String>,
     numbers: HashMap<String, u32>,
+    /// By path; empty for one with several.
+    build_ids: HashMap<String, String>,
     threads: Vec<Thread>,
     known: HashMap<(u32, u32), u32>,
     names: HashMap<u32, String>,
@@ -156,8 +158,11 @@ impl Tally {
         match told {
             // The kernel's own mappings have a process that can't be.
             Told::Mapped { pid: u32::MAX, .. } => {}
-            Told::Mapped { pid, begin, bytes, offset, path } => {
+            Told::Mapped { pid, begin, bytes, offset, path, build_id } => {
                 let is_file = is_file(&path);
+                if let Some(build_id) = build_id {
+                    self.is_of(&path, build_id);
+                }
                 if let Some(path) = self.number(path) {
                     self.spaces.map(pid, begin, bytes, offset, path, is_file);
                 }
@@ -229,6 +234,17 @@ impl Tally {
         Some(number)
     }
 
+    /// Of which build a path is. One that was built anew meanwhile is of none: its places are mixed up.
+    fn is_of(&mut self, path: &str, build_id: String) {
+        let is_full = self.build_ids.len() >= MOST_PATHS;
+        match self.build_ids.get_mut(path) {
+            Some(known) if *known == build_id => {}
+            Some(known) => known.clear(),
+            None if is_full => {}
+            None => drop(self.build_ids.insert(path.to_owned(), build_id)),
+        }
+    }
+
     fn name(&mut self, pid: u32, tid: u32, name: String) {
         if let Some(thread) = self.known.get(&(pid, tid)) {
             self.threads[*thread as usize].name.clone_from(&name);
@@ -272,6 +288,9 @@ impl Tally {
             *self.threads[thread as usize].places.entry(place).or_insert(0) += count;
         }
         let notes = self.notes(breaks_off, was_cut);
+        // The kernel saw what was mapped, and perf's table has what it found at the end.
+        let mut build_ids = head.build_ids.clone();
+        build_ids.extend(std::mem::take(&mut self.build_ids));
         let mut threads = std::mem::take(&mut self.threads);
         threads.sort_by_cached_key(|thread| (std::cmp::Reverse(thread.samples()), thread.pid, thread.tid));
         Samples {
@@ -283,7 +302,7 @@ impl Tally {
             lost: self.lost,
             span_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(self.last_ns)),
             paths: self.paths,
-            build_ids: head.build_ids,
+            build_ids,
             threads,
             notes,
         }

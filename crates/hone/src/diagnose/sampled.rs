@@ -89,8 +89,19 @@ pub(crate) fn notes_of_samples(samples: &Samples, run: &Run) -> Vec<String> {
         );
     }
     notes.push(bias(run));
+    notes.extend(unknown_builds(&samples.of_unknown_builds(run)));
     notes.extend(notes_of(run));
     notes
+}
+
+/// A file that was built anew since has other functions at the same places, and nothing tells.
+fn unknown_builds(paths: &[&str]) -> Option<String> {
+    let (first, more) = paths.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" and of {} more files", more.len()) };
+    Some(format!(
+        "nothing says which build of {first}{more} was sampled: the names are right if it is the one that lies there now (perf record \
+         without -B keeps build ids, a link with -Wl,--build-id makes them)"
+    ))
 }
 
 /// What does not depend on `/proc`.
@@ -252,6 +263,13 @@ mod tests {
         let mut few: Vec<WatchedThread> = (0..9).map(thread).collect();
         bound(&mut few);
         assert_eq!(few.last().unwrap().name, "t0", "nine are no more lines than eight and a rest");
+    }
+
+    #[test]
+    fn names_of_an_unknown_build_are_told() {
+        assert_eq!(unknown_builds(&[]), None);
+        assert!(unknown_builds(&["/a"]).unwrap().contains("which build of /a was sampled"));
+        assert!(unknown_builds(&["/a", "/b"]).unwrap().contains("of /a and of 1 more files was sampled"));
     }
 
     #[test]

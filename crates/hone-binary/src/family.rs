@@ -12,8 +12,9 @@ use hone_tool::{Call, Found, Origin, Runner, Tool, ToolError, Version};
 
 use crate::workshop::PADDING;
 
-/// Majors of clang that are looked for when none is named, newest first. Below 14 the names of flags differ.
-const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 14..=30;
+/// Majors of clang that are looked for when none is named, newest first. Those below know no way to be told of stale counts of templates and
+/// inline functions, and end at the option for that ([`crate::recipe::HEARD_FROM_LLVM`]).
+const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 15..=30;
 
 /// A compiler, or a tool of its, that must not be used. It is inside of [`crate::Refusal::Family`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +47,18 @@ pub enum FamilyRefusal {
         major: u32,
         /// How the right one is got: its package, or the variable that named this one.
         next: String,
+    },
+    /// A clang that drops counts in silence.
+    #[error(
+        "{name} is clang {major}, which can't say that it drops stale counts of templates and inline functions \
+         (-no-pgo-warn-mismatch-comdat-weak came with {})\n  next: apt-get install clang-22 lld-22 llvm-22 libclang-rt-22-dev, and name \
+         that compiler: compiler = \"clang-22\"", CLANG_MAJORS.start()
+    )]
+    TooOld {
+        /// What was named.
+        name: String,
+        /// Its major version.
+        major: u32,
     },
     /// The library that instrumented programs are linked with.
     #[error(
@@ -171,6 +184,9 @@ impl Family {
         let cc = found.path().canonicalize()?;
         let receipt = tool_at(&cc, name).receipt_of()?;
         match Kind::of(&receipt.version) {
+            Some((Kind::Clang, major)) if major < *CLANG_MAJORS.start() => {
+                Err(refused(FamilyRefusal::TooOld { name: name.to_owned(), major }))
+            }
             Some((Kind::Clang, major)) => clang_family(runner, cc, major, receipt),
             Some((Kind::Gcc, major)) => gcc_family(cc, major, receipt),
             None => Err(refused(FamilyRefusal::Unknown { name: name.to_owned(), says: receipt.version })),
@@ -413,6 +429,28 @@ mod tests {
         check("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", Some((Kind::Gcc, 11)));
         check("ccache version 4.8", None);
         check("GNU ld (GNU Binutils for Debian) 2.40", None);
+    }
+
+    #[test]
+    fn a_clang_that_does_not_know_the_options_is_refused_before_anything_is_built() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = hone_tool::System::new(dir.path().join("log")).unwrap();
+        let find = |major: u32| {
+            let clang = dir.path().join(format!("clang-{major}"));
+            let text = format!("#!/bin/sh\necho Debian clang version {major}.0.6\n");
+            std::fs::write(&clang, text).unwrap();
+            let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&clang, runs).unwrap();
+            Family::find(&runner, clang.to_str()).unwrap_err()
+        };
+        let refusal = find(14);
+        let known = refusal.downcast_ref();
+        assert!(
+            matches!(known, Some(crate::Refusal::Family(FamilyRefusal::TooOld { major: 14, .. }))),
+            "{refusal:#}"
+        );
+        assert!(refusal.to_string().contains("came with 15)"), "{refusal:#}");
+        assert!(find(15).downcast_ref::<ToolError>().is_some(), "its linker is missed");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 use crate::capture::{ProfileFiles, ProfileKind, Tally};
+use crate::lock::Lock;
 use crate::pgo::{refuse_if, sized};
 use crate::recipe::RecipeRefusal;
 use crate::said;
@@ -382,6 +383,13 @@ fn hot(functions: &Functions) -> Vec<HotFunction> {
         max_count: function.max_count,
     };
     ran.iter().take(HOT).map(told).collect()
+}
+
+impl Merged {
+    /// The profile, and all beside it that those who go on with it elsewhere need, too; not all of it has to be there.
+    pub fn with_what_is_beside(&self) -> [PathBuf; 3] {
+        [self.path.clone(), Lock::path(&self.path), note_of(&self.path)]
+    }
 }
 
 /// The functions lie beside merged counts, so that what gcc throws away can be weighed.

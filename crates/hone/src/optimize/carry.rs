@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hone_binary::Merged;
-use hone_binary::lock::Lock;
 
 use super::Job;
 
@@ -13,35 +12,42 @@ use super::Job;
 const PROFILES: &str = "profiles";
 
 impl Job<'_> {
-    /// Keeps a copy of a merged profile, and of its lock, in the run.
+    /// Keeps a copy of a merged profile, and of what lies beside it, in the run.
     pub(super) fn keep_profile(&self, merged: &Merged) -> Result<()> {
-        for path in [merged.path.clone(), Lock::path(&merged.path)] {
-            if path.exists() {
-                copy(&path, &self.kept(&path))?;
-            }
-        }
-        Ok(())
+        keep(merged, &self.folder.join(PROFILES))
     }
 
     /// Puts a profile that is not there back to where it was made: builds name it by that place.
     pub(super) fn bring_back(&self, merged: &Merged) -> Result<()> {
-        let path = &merged.path;
-        if path.exists() || !self.kept(path).exists() {
-            return Ok(());
+        if bring_back(merged, &self.folder.join(PROFILES))? {
+            self.progress.line(&format!("  {} is taken from the run", merged.path.display()));
         }
-        for path in [path.clone(), Lock::path(path)] {
-            let kept = self.kept(&path);
-            if kept.exists() {
-                copy(&kept, &path)?;
-            }
-        }
-        self.progress.line(&format!("  {} is taken from the run", path.display()));
         Ok(())
     }
+}
 
-    fn kept(&self, path: &Path) -> PathBuf {
-        self.folder.join(PROFILES).join(path.file_name().unwrap_or_default())
+fn keep(merged: &Merged, folder: &Path) -> Result<()> {
+    for path in merged.with_what_is_beside().iter().filter(|path| path.exists()) {
+        copy(path, &kept(path, folder))?;
     }
+    Ok(())
+}
+
+/// Whether anything had to be.
+fn bring_back(merged: &Merged, folder: &Path) -> Result<bool> {
+    let mut is_any = false;
+    for path in merged.with_what_is_beside().iter().filter(|path| !path.exists()) {
+        let kept = kept(path, folder);
+        if kept.exists() {
+            copy(&kept, path)?;
+            is_any = true;
+        }
+    }
+    Ok(is_any)
+}
+
+fn kept(path: &Path, folder: &Path) -> PathBuf {
+    folder.join(path.file_name().unwrap_or_default())
 }
 
 /// A file or a folder, whole or not at all: under another name first.
@@ -82,6 +88,33 @@ fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Those of gcc's are a folder, and the proof that a build used them reads the functions beside it.
+    #[test]
+    fn a_profile_goes_with_all_that_lies_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (made, run) = (dir.path().join("builds"), dir.path().join("run"));
+        let path = made.join("ab12-gcda");
+        let merged = Merged {
+            path: path.clone(),
+            sha256: String::new(),
+            bytes: 1,
+            raw_files: 1,
+            raw_bytes: 1,
+            command: String::new(),
+        };
+        fs::create_dir_all(path.join("src")).unwrap();
+        fs::write(path.join("src/x.gcda"), "1").unwrap();
+        let functions = made.join("ab12-gcda.functions.json");
+        fs::write(&functions, "{}").unwrap();
+        keep(&merged, &run).unwrap();
+        assert!(!bring_back(&merged, &run).unwrap(), "everything is there");
+        fs::remove_dir_all(&made).unwrap();
+        assert!(bring_back(&merged, &run).unwrap());
+        assert!(path.join("src/x.gcda").exists() && functions.exists());
+        fs::remove_file(&functions).unwrap();
+        assert!(bring_back(&merged, &run).unwrap() && functions.exists(), "beside a profile that is there");
+    }
 
     #[test]
     fn files_and_folders_are_copied_over_what_was_there() {

@@ -506,7 +506,7 @@ impl<'a> RecipeWorkshop<'a> {
         let text = as_text(self.runner, profdata, &self.work, &merged.path, true)?;
         let samples =
             Samples::parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", merged.path.display()))?;
-        let in_binary = preflight::function_names(&sampled.executable)?.into_iter().collect();
+        let in_binary = preflight::function_names(&sampled.executable)?.names.into_iter().collect();
         samples.prove(&merged.path, &in_binary, &sampled.executable)?;
         let hot_functions = samples.hot();
         let ran = samples.functions.iter().filter(|(_, total)| *total > 0).count();

@@ -218,6 +218,20 @@ fn programs_that_bolt_would_refuse_or_leave_as_they_are_are_found_before() {
     bolt.optimize(&fixed, &profile, &Wish::new(Rung::Full)).unwrap();
 }
 
+/// BOLT calls functions without a symbol by their addresses.
+#[test]
+fn a_program_without_its_local_symbols_takes_its_profile() {
+    for bench in Bench::all() {
+        let toy = bench.compile("toy.cpp", "discarded", &["-O2", "-Wl,-q", "-Wl,--discard-all"]);
+        let (bolt, input) = (bench.bolt(), Input::look(&toy).unwrap());
+        let profile = bench.train(&bolt, &input).profile;
+        let profile = bolt.prove_profile(&input, &profile, false).unwrap();
+        let nameless = profile.counts.functions.keys().filter(|name| name.starts_with("__BOLT_FDE_FUNCat"));
+        assert!(nameless.count() > 0 && profile.known > 0.9, "{profile:?}");
+        bolt.optimize(&input, &profile, &Wish::new(Rung::Full)).unwrap();
+    }
+}
+
 #[test]
 fn a_static_program_must_write_every_few_seconds() {
     let Some(bench) = Bench::new(22) else { return };

@@ -111,12 +111,39 @@ pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
     })
 }
 
+/// BOLT calls a function without a symbol by its address in hex: local ones after `strip -x`, or a link with `--discard-all`.
+const NAMELESS: &str = "__BOLT_FDE_FUNCat";
+
 /// Names of all functions in the table of symbols, for holding a profile against them.
-pub(crate) fn function_names(path: &Path) -> Result<BTreeSet<String>> {
+#[derive(Debug)]
+pub(crate) struct FunctionNames {
+    pub(crate) names: BTreeSet<String>,
+    /// Where code begins, and its bytes.
+    code: Vec<(u64, u64)>,
+}
+
+impl FunctionNames {
+    /// Whether it is one of the program's. By its address alone it is only known to be code.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        let address = || u64::from_str_radix(name.strip_prefix(NAMELESS)?, 16).ok();
+        let is_code = |address: u64| {
+            let from = |begin: u64| address.checked_sub(begin);
+            self.code.iter().any(|(begin, bytes)| from(*begin).is_some_and(|from| from < *bytes))
+        };
+        self.names.contains(name) || address().is_some_and(is_code)
+    }
+}
+
+/// Reads them.
+pub(crate) fn function_names(path: &Path) -> Result<FunctionNames> {
     let bytes = elf::read(path)?;
     let file = elf::parse(&bytes, path)?;
     let names = file.symbols().chain(file.dynamic_symbols()).filter_map(|symbol| symbol.name().ok());
-    Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
+    let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    Ok(FunctionNames {
+        names: names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect(),
+        code: code.map(|section| (section.address(), section.size())).collect(),
+    })
 }
 
 /// How many functions of their own file have each name.
@@ -298,6 +325,17 @@ mod tests {
         for (name, cold) in [("f.cold", true), ("f.cold.12", true), ("cold", false), ("f.colder", false)] {
             assert_eq!(is_cold_part(name), cold, "{name}");
         }
+    }
+
+    #[test]
+    fn a_function_without_a_symbol_is_known_by_its_address() {
+        let own = std::env::current_exe().unwrap();
+        let names = function_names(&own).unwrap();
+        let (begin, bytes) = names.code.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap();
+        assert!(names.contains("main") && !names.contains("no function of this name"));
+        let at = |address: u64| names.contains(&format!("{NAMELESS}{address:X}"));
+        assert!(at(begin) && at(begin + bytes - 1));
+        assert!(!at(0) && !at(u64::MAX) && !names.contains(NAMELESS));
     }
 
     #[test]

@@ -382,7 +382,12 @@ fn profiles_that_bolt_takes_without_a_word_are_refused() {
         assert_eq!(refusal(bolt.optimize(&input, &part, &full)), BoltRefusal::ReadInPart { line: 3 });
         let ordered = bench.path("ordered.fdata");
         bolt.merge(&input, &[Weighted { file: copy.clone(), weight: 1.0 }], &ordered).unwrap();
-        let whole = bolt.prove_profile(&input, &ordered, false).unwrap();
+        let of_nobody = refusal(bolt.prove_profile(&input, &ordered, false));
+        assert!(
+            matches!(of_nobody, BoltRefusal::UnknownOrigin { .. }),
+            "a merge makes no origin: {of_nobody}"
+        );
+        let whole = bolt.prove_profile(&input, &ordered, true).unwrap();
         bolt.optimize(&input, &whole, &full).unwrap();
 
         // Broken ones.

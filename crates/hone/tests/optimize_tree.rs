@@ -841,9 +841,17 @@ operations = 300000
     bench.write(&given);
     let (ran, found) = bench.judged(&[]);
     assert_eq!(found.variants[1].rewriting.as_ref().unwrap().rung, "full");
-    ran.expect_error("a profile of BOLT out of").expect_error("and no training");
+    let ran = ran.expect_error("a profile of BOLT out of").expect_error("and no training");
+    ran.expect_error("nothing beside it says which build it is of");
     let lock = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata.lock")).unwrap();
     assert!(lock.contains("\"workload\": null"), "{lock}");
+    // Its lock knows more: it is not of this build.
+    let own = bench.path("runs/toy-001/bolt/bolt/merged.fdata.lock");
+    fs::copy(own, bench.path("kept.profile.lock")).unwrap();
+    bench.compile(&source, "toy", &["-O1", "-Wl,-q"]);
+    bench.hone(&[]).expect_code(1).expect_error("kept.profile was taken from build-id");
+    bench.compile(&source, "toy", &["-O2", "-Wl,-q"]);
+    fs::remove_file(bench.path("kept.profile.lock")).unwrap();
     fs::write(bench.path("kept.profile"), "1 nowhere 10 1 elsewhere 0 0 90000\n").unwrap();
     bench.hone(&[]).expect_code(1).expect_error("is of another program");
     fs::write(bench.path("kept.profile"), "of no known form\n").unwrap();

@@ -29,6 +29,7 @@ pub use said::{DynoRow, Part, Quality, Said, Split};
 
 use crate::Refusal;
 use crate::elf::{FileFacts, file_facts};
+use crate::lock::Lock;
 use crate::perf;
 use crate::workshop::{Built, How};
 use fdata::{Counts, MergedFdata, Weighted};
@@ -87,6 +88,16 @@ impl Origin {
         fs::write(&note, text).with_context(|| format!("{} can't be written", note.display()))
     }
 
+    fn remove(profile: &Path) -> Result<()> {
+        let note = Self::note(profile);
+        match fs::remove_file(&note) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("{} can't be removed", note.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn read(profile: &Path) -> Result<Option<Self>> {
         let note = Self::note(profile);
         match fs::read_to_string(&note) {
@@ -122,6 +133,31 @@ impl Input {
         let anatomy = preflight::anatomy(executable)?;
         let warnings = preflight::check(executable, &anatomy)?;
         Ok(Self { executable: executable.to_path_buf(), facts: file_facts(executable)?, anatomy, warnings })
+    }
+
+    /// Whether the note or the lock beside a profile says that it is of this program; `false` when neither says anything.
+    ///
+    /// # Errors
+    /// [`BoltRefusal::OtherBuild`] when they name another build; what is wrong with one of them.
+    pub fn is_told_by(&self, profile: &Path) -> Result<bool> {
+        if let Some(origin) = Origin::read(profile)? {
+            return same_build(self, profile, &origin).map(|()| true);
+        }
+        let programs = Lock::read(profile)?.map(|lock| lock.programs).unwrap_or_default();
+        // Of a merge of several builds one has to be this one: what does not fit is left to BOLT's own words.
+        let mut other = None;
+        for program in programs {
+            let is_this = match (&program.build_id, &self.anatomy.build_id) {
+                (Some(told), Some(own)) => told == own,
+                _ => program.sha256 == self.facts.sha256,
+            };
+            if is_this {
+                return Ok(true);
+            }
+            let key = program.build_id.unwrap_or(program.sha256);
+            other = other.or(Some(key).filter(|key| !key.is_empty()));
+        }
+        other.map_or(Ok(false), |taken_from| other_build(self, profile, &taken_from))
     }
 }
 
@@ -281,18 +317,25 @@ impl<'a> Bolt<'a> {
         if files.is_empty() { none_written(beginning) } else { Ok(files) }
     }
 
-    /// Merges profiles of one program into a new one, with its note.
+    /// Merges profiles of one program into a new one, with its note; without one when any of them has none, since what nobody knows of
+    /// a part nobody knows of the sum.
     ///
     /// # Errors
     /// A [`Refusal`]: profiles that can't be added up, or of different programs.
     pub fn merge(&self, input: &Input, profiles: &[Weighted], output: &Path) -> Result<MergedFdata> {
+        let mut all_are_noted = true;
         for profile in profiles {
-            if let Some(origin) = Origin::read(&profile.file)? {
-                same_build(input, &profile.file, &origin)?;
+            match Origin::read(&profile.file)? {
+                Some(origin) => same_build(input, &profile.file, &origin)?,
+                None => all_are_noted = false,
             }
         }
+        // That of an earlier merge says nothing of this one.
+        Origin::remove(output)?;
         let merged = fdata::merge(profiles, output).map_err(BoltRefusal::from).map_err(Refusal::from)?;
-        Origin::of(input, "merged").write(output)?;
+        if all_are_noted {
+            Origin::of(input, "merged").write(output)?;
+        }
         Ok(merged)
     }
 
@@ -457,6 +500,10 @@ fn prove_said(said: &Said, budget: Budget) -> Result<(), BoltRefusal> {
     if let Some(line) = said.profile_ends_at_line {
         return Err(BoltRefusal::ReadInPart { line });
     }
+    if said.stale_functions.is_some() && said.stale_samples.is_none() {
+        // Without it the share would be 0, whatever is stale.
+        return Err(BoltRefusal::Silent { what: "how many samples are in functions whose profile is stale" });
+    }
     let share = said.stale_share();
     if share > budget.stale_samples {
         return Err(BoltRefusal::Stale { share, budget: budget.stale_samples });
@@ -469,15 +516,18 @@ fn prove_said(said: &Said, budget: Budget) -> Result<(), BoltRefusal> {
 }
 
 fn same_build(input: &Input, profile: &Path, origin: &Origin) -> Result<()> {
-    let asked = Origin::of(input, "");
-    if origin.key() == asked.key() {
+    if origin.key() == Origin::of(input, "").key() {
         return Ok(());
     }
+    other_build(input, profile, origin.key())
+}
+
+fn other_build<T>(input: &Input, profile: &Path, taken_from: &str) -> Result<T> {
     refused(BoltRefusal::OtherBuild {
         profile: profile.to_path_buf(),
         binary: input.executable.clone(),
-        taken_from: origin.key().to_owned(),
-        asked: asked.key().to_owned(),
+        taken_from: taken_from.to_owned(),
+        asked: Origin::of(input, "").key().to_owned(),
     })
 }
 
@@ -520,4 +570,83 @@ fn with_ending(name: &OsString, ending: &str) -> OsString {
     let mut name = name.clone();
     name.push(ending);
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kept::Kind;
+    use crate::lock::{LockedProfile, LockedProgram};
+
+    fn input(build_id: Option<&str>, sha256: &str) -> Input {
+        Input {
+            executable: PathBuf::from("/bin/x"),
+            anatomy: Anatomy { build_id: build_id.map(str::to_owned), ..Anatomy::default() },
+            facts: FileFacts {
+                file_bytes: 1,
+                text_bytes: 1,
+                sha256: sha256.to_owned(),
+                text_sha256: String::new(),
+                instrumented: false,
+            },
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn note_and_lock_say_which_build_a_profile_is_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kept.fdata");
+        fs::write(&file, "1 main 0 1 main 1 0 1\n").unwrap();
+        let [own, other] = [input(Some("aa"), &"a".repeat(64)), input(Some("bb"), &"b".repeat(64))];
+        let nameless = input(None, &"a".repeat(64));
+        assert!(!own.is_told_by(&file).unwrap(), "nothing says anything");
+        let locked = |programs: Vec<LockedProgram>| {
+            let (sha256, bytes) = crate::lock::sha256_of(&file).unwrap();
+            let level = "branches".to_owned();
+            let (functions, total_count, max_count) = (1, 1, 1);
+            let profile =
+                LockedProfile { kind: Kind::Fdata, sha256, bytes, level, functions, total_count, max_count };
+            Lock::new(profile, programs, Vec::new()).write(&file).unwrap();
+        };
+        let program = |build_id: Option<&str>, sha256: &str| LockedProgram {
+            build_id: build_id.map(str::to_owned),
+            sha256: sha256.to_owned(),
+            ..LockedProgram::default()
+        };
+        let told = |input: &Input| {
+            let told = input.is_told_by(&file);
+            told.map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+        };
+        locked(vec![program(Some("aa"), "")]);
+        assert_eq!(told(&own), Ok(true));
+        assert!(told(&other).unwrap_err().contains("was taken from build-id aa, /bin/x has bb"));
+        assert!(told(&nameless).is_err(), "nothing of it is the same");
+        locked(vec![program(None, &"a".repeat(64))]);
+        assert_eq!((told(&own), told(&nameless)), (Ok(true), Ok(true)));
+        assert!(told(&other).is_err());
+        locked(vec![program(Some("cc"), ""), program(Some("bb"), "")]);
+        assert!(told(&other).unwrap() && told(&own).is_err(), "one of those that were merged");
+        locked(vec![program(None, "")]);
+        assert_eq!(told(&own), Ok(false));
+        Origin::of(&own, "merged").write(&file).unwrap();
+        assert!(told(&own).unwrap() && told(&other).is_err(), "the note is asked first");
+    }
+
+    #[test]
+    fn a_stale_profile_of_unknown_weight_is_not_taken_for_a_good_one() {
+        let part = |of_them| Some(said::Part { of_them, all: 100 });
+        let said = |stale_functions, stale_samples| Said {
+            profiled_functions: part(50),
+            layout_modified: Some(5),
+            stale_functions,
+            stale_samples,
+            ..Said::default()
+        };
+        let prove = |said: &Said| prove_said(said, Budget::default());
+        assert_eq!(prove(&said(None, None)), Ok(()));
+        assert_eq!(prove(&said(Some(1), part(1))), Ok(()));
+        assert!(matches!(prove(&said(Some(40), part(40))), Err(BoltRefusal::Stale { .. })));
+        assert!(matches!(prove(&said(Some(40), None)), Err(BoltRefusal::Silent { .. })));
+    }
 }

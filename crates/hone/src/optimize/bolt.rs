@@ -179,8 +179,12 @@ impl Bench<'_, '_> {
         let copy = kept.join(kept_name(form));
         let told = || format!("{} can't be copied to {}", file.display(), copy.display());
         fs::copy(file, &copy).with_context(told)?;
+        let mut more = "";
         let (taken, counts) = match form.to_convert() {
             None => {
+                if !self.input.is_told_by(file)? {
+                    more = "; nothing beside it says which build it is of: that it is of this one is taken for granted";
+                }
                 let note = Origin::note(file);
                 if note.exists() {
                     fs::copy(&note, Origin::note(&copy)).with_context(told)?;
@@ -204,7 +208,8 @@ impl Bench<'_, '_> {
             }
         };
         let counts = counts.map(|counts| format!(", {} counts", show::number(counts as f64)));
-        let note = format!("{form} out of {}{}, and no training", file.display(), counts.unwrap_or_default());
+        let counts = counts.unwrap_or_default();
+        let note = format!("{form} out of {}{counts}, and no training{more}", file.display());
         let files = vec![(taken, 1.0)];
         let result = Left { files, parts: Vec::new(), kind: format!("{form}, {}", file.display()) };
         Ok(Told { note, command: None, result })
@@ -305,7 +310,8 @@ impl Bench<'_, '_> {
             .map(|(file, weight)| Weighted { file: file.clone(), weight: *weight })
             .collect();
         self.bolt.merge(&self.input, &files, &profile)?;
-        self.bolt.prove_profile(&self.input, &profile, false)
+        // Who names a profile in the experiment vouches for it; what lies beside it has been asked before.
+        self.bolt.prove_profile(&self.input, &profile, left.parts.is_empty())
     }
 
     /// Climbs down the ladder until the program works; when it takes too much of BOLT away, what breaks it is searched for.

@@ -4,6 +4,7 @@
 //! [`crate::shim`], which add the flags of the phase. What came of it is read from the linker's map, see [`crate::linkmap`].
 //! The commands of the usual build systems are in [`sugar`].
 
+mod copy;
 pub mod sugar;
 
 use std::collections::BTreeSet;
@@ -37,12 +38,11 @@ use crate::workshop::{
     Built, Guide, How, Kind, Merged, Order, Proven, Workshop, layout_flags, whole_weights,
 };
 use crate::{Refusal, profile_env, proof, said};
+pub use copy::is_no_source;
+use copy::{LEFT_OUT, copy_counts, copy_sources};
 
 /// A large C++ service takes hours on a small machine.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
-
-/// Folders of version control, which no build needs and which can be larger than the sources.
-const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
 /// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them. With a comma: the
 /// value of an option.
@@ -874,31 +874,6 @@ fn covered(
     Ok(coverage)
 }
 
-/// Copies a tree of sources with its times (make decides by them) and links; `but` is left out, since the work folder may lie
-/// inside of it.
-fn copy_sources(from: &Path, to: &Path, but: &[PathBuf]) -> Result<()> {
-    let told = || format!("{} can't be copied to {}", from.display(), to.display());
-    fs::create_dir_all(to).with_context(told)?;
-    for entry in fs::read_dir(from).with_context(told)? {
-        let entry = entry.with_context(told)?;
-        let (path, name) = (entry.path(), entry.file_name());
-        if but.contains(&path) || LEFT_OUT.iter().any(|left| name == *left) {
-            continue;
-        }
-        let kind = entry.file_type().with_context(told)?;
-        let target = to.join(&name);
-        if kind.is_dir() {
-            copy_sources(&path, &target, but)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&path).with_context(told)?, &target)
-                .with_context(told)?;
-        } else if kind.is_file() {
-            copy_file(&path, &target).with_context(|| format!("{} can't be copied", path.display()))?;
-        }
-    }
-    Ok(())
-}
-
 /// What a build may miss in a copy of its sources; nothing when it failed for a reason of its own.
 fn lacks_of_a_copy(said: &str, copy: &Path) -> Option<String> {
     const MOST: usize = 3;
@@ -931,35 +906,6 @@ fn links_astray(folder: &Path, most: usize, found: &mut Vec<PathBuf>) {
             _ => {}
         }
     }
-}
-
-fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::copy(from, to)?;
-    let modified = from.metadata()?.modified()?;
-    // Sources may be read-only; their copies are ours.
-    let mut permissions = to.metadata()?.permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(
-        &mut permissions,
-        std::os::unix::fs::PermissionsExt::mode(&from.metadata()?.permissions()) | 0o200,
-    );
-    fs::set_permissions(to, permissions)?;
-    fs::File::options().write(true).open(to)?.set_modified(modified)
-}
-
-/// gcc looks for counts beside the object that it is to make, so they go to the same place in the new copy.
-fn copy_counts(from: &Path, to: &Path) -> Result<()> {
-    for entry in fs::read_dir(from).with_context(|| format!("{} can't be read", from.display()))? {
-        let entry = entry?;
-        let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            copy_counts(&path, &to.join(entry.file_name()))?;
-        } else if path.extension().is_some_and(|end| end == "gcda") {
-            fs::create_dir_all(to)?;
-            copy_file(&path, &to.join(entry.file_name()))
-                .with_context(|| format!("{} can't be copied", path.display()))?;
-        }
-    }
-    Ok(())
 }
 
 /// A path for `find -path`, which takes patterns.

@@ -9,14 +9,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hone_binary::lock::sha256_of;
+use hone_binary::recipe::is_no_source;
 use hone_binary::{Built, Order, Workshop, file_facts, sha256_hex};
 use hone_record::ToolReceipt;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
-
-/// Folders of version control, of Hone's own helpers, and of what Python compiles as it goes; a build does not see them.
-const LEFT_OUT: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".hone", "__pycache__"];
 
 /// Variables that say where somebody sits and which job runs, and nothing of a build. All others count: a build system hears them.
 const NO_PART: [&str; 19] = [
@@ -230,11 +228,6 @@ impl Tree {
     }
 }
 
-/// Folders of builds that say so, and of Hone's own runs.
-fn is_made(path: &Path) -> bool {
-    ["CACHEDIR.TAG", "experiment.toml"].iter().any(|mark| path.join(mark).is_file())
-}
-
 struct Listing {
     root: PathBuf,
     but: Vec<PathBuf>,
@@ -251,8 +244,8 @@ impl Listing {
             paths.insert(entry.with_context(|| told(folder))?.path());
         }
         for path in paths {
-            let is_left_out = path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left| name == *left));
-            if is_left_out || self.but.contains(&path) || is_made(&path) {
+            // No build sees them.
+            if self.but.contains(&path) || is_no_source(&path) {
                 continue;
             }
             let facts = path.symlink_metadata().with_context(|| told(&path))?;
@@ -346,6 +339,32 @@ mod tests {
         let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(path("tree/configure"), runs).unwrap();
         assert_ne!(hash(), second, "it may be run now");
+    }
+
+    #[test]
+    fn only_what_hone_or_a_cache_says_of_itself_is_no_source() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            fs::write(path(name), text).unwrap();
+        };
+        let hash = || Tree::of(dir.path(), &[]).unwrap().hash("");
+        write("tests/experiment.toml", "name = \"whoever's\"");
+        write("kept/CACHEDIR.TAG", "a file of this name, and no tag");
+        write("run/experiment.toml", "");
+        write("run/asked.json", "{}");
+        write("target/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# by cargo\n");
+        let first = hash();
+        for made in ["run/a", "target/a"] {
+            write(made, "1");
+            assert_eq!(hash(), first, "{made}");
+        }
+        for source in ["tests/a.c", "kept/a.c"] {
+            let before = hash();
+            write(source, "1");
+            assert_ne!(hash(), before, "{source}");
+        }
     }
 
     #[test]

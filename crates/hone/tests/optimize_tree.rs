@@ -957,6 +957,28 @@ fn counts_of_a_second_round_go_on_top_of_the_first() {
     for (round, trainings) in [("first round: ", 2), ("second round: ", 2)] {
         assert_eq!(lock.matches(round).count(), trainings, "{lock}");
     }
+
+    // On top of a profile of somebody's, which has a lock or none.
+    let kept = profile(1).path.clone();
+    fs::copy(&kept, bench.path("kept.profdata")).unwrap();
+    fs::copy(format!("{kept}.lock"), bench.path("kept.profdata.lock")).unwrap();
+    let given = server("handler", r#""pgo", "csir""#);
+    bench.write(&given.replace("[optimize]", "[optimize]\nprofile = \"kept.profdata\""));
+    for (is_known, first) in [(true, 2), (false, 1)] {
+        if !is_known {
+            fs::remove_file(bench.path("kept.profdata.lock")).unwrap();
+        }
+        for phase in ["baseline", "train"] {
+            bench.hone(&["--only", phase]).expect_code(0);
+        }
+        let locks = fs::read_dir(bench.newest().join("profiles")).unwrap().flatten();
+        let locks = locks.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "lock"));
+        let texts: Vec<String> = locks.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
+        let lock = texts.iter().find(|text| text.contains("second round: ")).unwrap();
+        let trainings = [lock.matches("second round: "), lock.matches("\"workload\": ")].map(Iterator::count);
+        assert_eq!(trainings, [2, 2 + first], "{lock}");
+        assert_eq!(lock.contains("\"workload\": null"), !is_known, "{lock}");
+    }
 }
 
 const FLOWD: &str = r#"

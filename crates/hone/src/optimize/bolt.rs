@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Job;
 use super::kinds::{Kind, kept_name, perf};
-use super::provenance::Part;
+use super::provenance::{Part, WentIn};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Counting, failed};
 use crate::arm::Reset;
@@ -322,7 +322,8 @@ impl Bench<'_, '_> {
             .iter()
             .map(|(index, raw, weight, load)| Part { index: *index, raw, weight: *weight, load })
             .collect();
-        self.job.lock_profile(&proven.path, from, &self.bolt.tools().receipts, &parts);
+        let went_in = WentIn { parts: &parts, given: parts.is_empty() };
+        self.job.lock_profile(&proven.path, from, &self.bolt.tools().receipts, went_in);
         let mut ladder = Ladder { profile: left.kind.clone(), ..Ladder::default() };
         for rung in Rung::LADDER {
             match self.try_wish(&proven, &Wish::new(rung))? {

@@ -643,7 +643,8 @@ impl<'a> Job<'a> {
                     load: &loads[index],
                 })
                 .collect();
-            self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), &parts);
+            let went_in = provenance::WentIn { parts: &parts, given: raw_is_given };
+            self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), went_in);
             self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
@@ -675,7 +676,9 @@ impl<'a> Job<'a> {
                 trainings.map(|(index, ((raw, load), weight))| provenance::Part { index, raw, weight, load })
             });
             let parts: Vec<provenance::Part<'_>> = parts.collect();
-            self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), &parts);
+            // One that was given has trainings of its own, which its lock may tell.
+            let went_in = provenance::WentIn { parts: &parts, given: of_first.is_given };
+            self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), went_in);
             self.keep_profile(&told.result.merged)?;
             Ok(told)
         })

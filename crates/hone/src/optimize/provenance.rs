@@ -24,6 +24,26 @@ pub(super) struct Part<'a> {
     pub(super) load: &'a str,
 }
 
+/// What a merged profile was made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WentIn<'a> {
+    /// What was trained here.
+    pub(super) parts: &'a [Part<'a>],
+    /// Whether the profile that the experiment names is in it, too.
+    pub(super) given: bool,
+}
+
+/// What somebody else trained is known when it has a lock.
+fn of_given(lock: Option<Lock>, bytes: u64) -> (Vec<LockedProgram>, Vec<LockedTraining>) {
+    match lock {
+        Some(lock) => (lock.programs, lock.trainings),
+        None => {
+            let unknown = LockedTraining { raw_files: 1, raw_bytes: bytes, ..LockedTraining::default() };
+            (Vec::new(), vec![unknown])
+        }
+    }
+}
+
 impl Job<'_> {
     /// Writes the lock of a merged profile. A profile that can't have one is told of, and used all the same: it is proven.
     pub(super) fn lock_profile(
@@ -31,13 +51,13 @@ impl Job<'_> {
         profile: &Path,
         counting: &Built,
         tools: &[ToolReceipt],
-        parts: &[Part<'_>],
+        went_in: WentIn<'_>,
     ) {
         if profile.is_dir() {
             // gcc's is a folder of counts beside objects, which nobody keeps.
             return;
         }
-        match self.locked(profile, counting, tools, parts) {
+        match self.locked(profile, counting, tools, went_in) {
             Ok(lock) => self.progress.line(&format!("  provenance: {}", lock.display())),
             Err(error) => {
                 self.progress.line(&format!(
@@ -54,38 +74,35 @@ impl Job<'_> {
         profile: &Path,
         counting: &Built,
         tools: &[ToolReceipt],
-        parts: &[Part<'_>],
+        went_in: WentIn<'_>,
     ) -> Result<PathBuf> {
-        let commit = self.source().and_then(|folder| commit_of(self.runner, &folder));
-        let mut programs =
-            vec![LockedProgram::of(&counting.executable, commit, counting.commands.clone(), tools)?];
         let machine = hone_host::observe::machine(Path::new("/"));
-        let trainings = parts.iter().map(|part| {
+        let trainings = went_in.parts.iter().map(|part| {
             let workload = &self.experiment.training[part.index].workload;
             let (name, load) = (&workload.name, part.load.to_owned());
             LockedTraining::of(name, load, workload.seed, part.weight, part.raw, &machine)
         });
-        let mut trainings = trainings.collect::<Result<Vec<_>, _>>()?;
-        if let (true, Some(Kind::Given { file, .. })) = (parts.is_empty(), self.given_profile()?) {
-            // What somebody else trained is known when it has a lock.
-            let unknown = || LockedTraining {
-                raw_files: 1,
-                raw_bytes: file.metadata().map_or(0, |facts| facts.len()),
-                ..LockedTraining::default()
-            };
-            // The same contents may have been merged here before, of trainings that are known.
-            let known = match Lock::read(&file)? {
-                None => Lock::read(profile)?,
-                known => known,
-            };
-            (programs, trainings) = match known {
-                Some(lock) => (lock.programs, lock.trainings),
-                None => (Vec::new(), vec![unknown()]),
-            };
+        let trainings = trainings.collect::<Result<Vec<_>, _>>()?;
+        let (mut programs, mut all) = match self.given_profile()? {
+            Some(Kind::Given { file, .. }) if went_in.given => {
+                let mut known = Lock::read(&file)?;
+                if known.is_none() && trainings.is_empty() {
+                    // The same contents may have been merged here before, of trainings that are known.
+                    known = Lock::read(profile)?;
+                }
+                of_given(known, file.metadata().map_or(0, |facts| facts.len()))
+            }
+            _ => (Vec::new(), Vec::new()),
+        };
+        if !trainings.is_empty() {
+            let commit = self.source().and_then(|folder| commit_of(self.runner, &folder));
+            let commands = counting.commands.clone();
+            programs.push(LockedProgram::of(&counting.executable, commit, commands, tools)?);
         }
+        all.extend(trainings);
         let scratch = self.folder.join("scratch");
         std::fs::create_dir_all(&scratch)?;
-        Keeper::new(self.runner, &scratch).lock(profile, programs, trainings)
+        Keeper::new(self.runner, &scratch).lock(profile, programs, all)
     }
 
     /// The folder of the sources; a finished program has none.

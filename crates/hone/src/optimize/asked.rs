@@ -1,7 +1,7 @@
 //! What a run is of, beside its experiment: sources, tools, Hone itself. All variants must be of the same, also when a run goes on
 //! later: what differs between them would be measured as what a profile brought.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Tree;
 use super::kinds::Kind;
-use super::{Job, cache};
+use super::{Job, cache, outside};
 use crate::Usage;
 use crate::experiment::Form;
 use crate::standing::Standing;
@@ -101,26 +101,34 @@ impl Job<'_> {
         }
         let ours = self.ours();
         let mut sources = Tree::default();
-        let mut tree = |folder: &Path, but: &[PathBuf]| -> Result<()> {
+        let mut tree = |folder: &Path, but: &[PathBuf], outside: BTreeSet<PathBuf>| -> Result<()> {
             let but = [ours.as_slice(), but].concat();
             sources = Tree::of(folder, &but)?;
             all.insert(format!("the source tree {}", folder.display()), sources.hash(""));
+            for path in outside {
+                let (name, hash) = match path.is_dir() {
+                    true => ("the source tree", Tree::of(&path, &but)?.hash("")),
+                    false => ("the source", contents_of(&path)?),
+                };
+                all.insert(format!("{name} {}", path.display()), hash);
+            }
             Ok(())
         };
         match &self.target().form {
-            Form::Recipe(recipe) => tree(&self.there("source", &recipe.source)?, &[])?,
+            Form::Recipe(recipe) => tree(&self.there("source", &recipe.source)?, &[], BTreeSet::new())?,
             Form::Go(go) => {
                 // Every build says where its profile is; those that lie there are none of its sources.
                 let module = self.there("source", &go.module)?;
                 let main = module.join(&go.package);
                 let main = main.canonicalize().unwrap_or(main);
-                tree(&module, &hone_binary::go::left_beside(&main))?;
+                let outside = outside::of_go(&module, std::env::var_os("GOWORK").as_deref());
+                tree(&module, &hone_binary::go::left_beside(&main), outside)?;
             }
             Form::Cargo(cargo) => {
                 let root = workspace(&self.there("manifest", &cargo.manifest)?);
                 // It comes with the first build.
                 let lock = root.join("Cargo.lock");
-                tree(&root, std::slice::from_ref(&lock))?;
+                tree(&root, std::slice::from_ref(&lock), outside::of_cargo(&root))?;
                 if lock.is_file() {
                     all.insert(lock.display().to_string(), contents_of(&lock)?);
                 }
@@ -160,7 +168,7 @@ fn contents_of(path: &Path) -> Result<String> {
 }
 
 /// The folder of the workspace that a manifest (or the folder of one) belongs to.
-fn workspace(manifest: &Path) -> PathBuf {
+pub(super) fn workspace(manifest: &Path) -> PathBuf {
     let own = if manifest.is_dir() { manifest } else { manifest.parent().unwrap_or(manifest) };
     let is_root = |folder: &&Path| {
         std::fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace"))

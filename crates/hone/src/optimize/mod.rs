@@ -21,6 +21,7 @@ mod kinds;
 mod layouts;
 pub(crate) mod ledger;
 mod matrix;
+mod outside;
 mod provenance;
 mod provoke;
 pub(crate) mod rule;

@@ -238,8 +238,8 @@ pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
         matches!(error.downcast_ref(), Some(LoadError::Refused { error, .. }) if NO_VALUE.contains(error));
     let by_kernel = matches!(
         error.downcast_ref(),
-        Some(CommitError::TakenBack { source: ChangeError::Refused { .. }, outcomes, .. })
-            if outcomes.iter().all(Outcome::is_back)
+        Some(CommitError::TakenBack { source, outcomes, .. })
+            if matches!(**source, ChangeError::Refused { .. }) && outcomes.iter().all(Outcome::is_back)
     );
     (by_broker || by_kernel) && !is_left(error)
 }
@@ -776,7 +776,7 @@ mod tests {
     #[test]
     fn a_value_that_is_refused_is_told_from_one_that_somebody_else_sets() {
         let kernel = |source| {
-            let (outcomes, unkept) = (Vec::new(), None);
+            let (source, outcomes, unkept) = (Box::new(source), Vec::new(), None);
             anyhow::Error::from(CommitError::TakenBack { source, outcomes, unkept })
         };
         let (path, value) = ("proc/sys/vm/swappiness".to_owned(), "500".to_owned());

@@ -71,8 +71,15 @@ pub(crate) fn read(bytes: &[u8]) -> impl Iterator<Item = (usize, Found)> {
 }
 
 fn read_line(number: usize, line: &[u8]) -> Found {
-    let Ok(text) = std::str::from_utf8(line) else {
-        return unreadable(number, line, "not UTF-8".to_owned());
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text,
+        // Behind a whole one stands what no cut leaves, also where it is no text.
+        Err(error) => {
+            let before = line.get(..error.valid_up_to()).unwrap_or_default();
+            let is_behind_one = std::str::from_utf8(before).is_ok_and(begins_whole);
+            let why = "not UTF-8".to_owned();
+            return if is_behind_one { Found::Foreign(why) } else { unreadable(number, line, why) };
+        }
     };
     match serde_json::from_str::<Head>(text) {
         Ok(head) => entry(number, text, head).unwrap_or_else(|found| found),

@@ -208,6 +208,18 @@ fn behind_a_whole_entry_without_an_end_no_old_piece_is_told() {
     assert_eq!(ledger.read().unwrap().lines.len(), 3);
 }
 
+/// A byte in the place of a line feed that is none of UTF-8 either: two whole lines in one, and not what a cut leaves.
+#[test]
+fn two_lines_joined_by_a_foreign_byte_are_no_torn_one() {
+    let lines = lines(3);
+    let mut bytes = lines.concat().into_bytes();
+    bytes[lines[0].len() + lines[1].len() - 1] = 128;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(path(&folder), &bytes).unwrap();
+    let found = Ledger::at(path(&folder)).check().unwrap();
+    assert!(found.torn.is_empty() && found.faults.len() == 1, "{:?}", found.faults);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

@@ -314,7 +314,14 @@ impl<'a> Bolt<'a> {
             return if there { Ok(vec![beginning.clone()]) } else { none_written(beginning) };
         }
         let files = of_each_process(beginning)?;
-        if files.is_empty() { none_written(beginning) } else { Ok(files) }
+        if files.is_empty() {
+            return none_written(beginning);
+        }
+        // All were written by the one program whose note lies beside their common beginning.
+        if let Some(origin) = Origin::read(beginning)? {
+            files.iter().try_for_each(|file| origin.write(file))?;
+        }
+        Ok(files)
     }
 
     /// Merges profiles of one program into a new one, with its note; without one when any of them has none, since what nobody knows of

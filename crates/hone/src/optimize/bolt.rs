@@ -291,12 +291,11 @@ impl Bench<'_, '_> {
     fn keep(&self, instrumented: &InstrumentedByBolt, to: &Path) -> Result<Vec<PathBuf>> {
         let told = || format!("{} can't be written", to.display());
         fresh_folder(to)?;
-        let note = Origin::note(&instrumented.profile);
         let mut kept = Vec::new();
         for file in self.bolt.left_by(instrumented)? {
             let moved = to.join(file.file_name().unwrap_or_default());
             fs::rename(&file, &moved).with_context(told)?;
-            fs::copy(&note, Origin::note(&moved)).with_context(told)?;
+            fs::copy(Origin::note(&file), Origin::note(&moved)).with_context(told)?;
             kept.push(moved);
         }
         Ok(kept)

@@ -214,23 +214,16 @@ mod tests {
         assert_eq!(names, ["vm.swappiness", "queue.nomerges"]);
         assert_eq!(found.knobs[0].reason, "r \"q\"");
         // What a plan of this very host says of a wish goes to the others with it.
-        let wishes = |kernel: &dyn crate::kernel::Kernel, profile: &Profile| {
-            let planned = crate::plan::plan(
-                kernel,
-                "p",
-                profile,
-                &crate::disks::DataPath::default(),
-                &crate::relevance::Facts::default(),
-            );
-            let record = serde_json::json!({"kind": "host-plan", "body": planned});
-            parse("p", &of_plan(&record).unwrap()).unwrap()
-        };
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("proc/sys/net/core")).unwrap();
         std::fs::write(root.path().join("proc/sys/net/core/somaxconn"), "128\n").unwrap();
         let text = "about = \"a\"\n[[knobs]]\nname = \"net.core.somaxconn\"\nvalue = \"4096\"\nreason = \"r\"\nsource = \"s\"\nat_least = true\n";
         let profile = parse("p", text).unwrap();
-        assert_eq!(wishes(&crate::kernel::Files::new(root.path()), &profile).knobs, profile.knobs);
+        let (kernel, data, facts) =
+            (crate::kernel::Files::new(root.path()), Default::default(), Default::default());
+        let planned = crate::plan::plan(&kernel, "p", &profile, &data, &facts);
+        let record = serde_json::json!({"kind": "host-plan", "body": planned});
+        assert_eq!(parse("p", &of_plan(&record).unwrap()).unwrap().knobs, profile.knobs);
         assert!(of_plan(&serde_json::json!({"kind": "host-status"})).unwrap_err().contains("no plan"));
         let nothing =
             serde_json::json!({"kind": "host-plan", "body": {"rows": [row("vm.dirty_ratio", "keep")]}});

@@ -102,8 +102,8 @@ fn begins_whole(text: &str) -> bool {
 
 /// Whether zeros stand in the place of its line feed alone.
 fn is_one_with_zeros(text: &str) -> bool {
-    let there = text.trim_end_matches('\0');
-    there.len() < text.len() && serde_json::from_str::<serde::de::IgnoredAny>(there).is_ok()
+    let there = written(text.as_bytes());
+    there.len() < text.len() && serde_json::from_slice::<serde::de::IgnoredAny>(there).is_ok()
 }
 
 /// What stands around an entry.

@@ -639,6 +639,12 @@ mod tests {
         }
     }
 
+    /// When those were pushed that are chosen.
+    fn times(all: &[Kept], last: Option<usize>, kind: Option<Kind>) -> Vec<u64> {
+        let choice = Choice { last, kind, ..Choice::default() };
+        newest(all.to_vec(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
+    }
+
     #[test]
     fn the_newest_of_each_host_are_chosen() {
         let all = vec![
@@ -647,14 +653,10 @@ mod tests {
             kept(2, "a", '2', Kind::Pprof),
             kept(9, "b", '9', Kind::Fdata),
         ];
-        let times = |last, kind| -> Vec<u64> {
-            let choice = Choice { build_id: String::new(), last, kind };
-            newest(all.clone(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
-        };
-        assert_eq!(times(None, None), [1, 2, 3, 9]);
-        assert_eq!(times(Some(1), None), [3, 9]);
-        assert_eq!(times(Some(2), Some(Kind::Fdata)), [1, 3, 9]);
-        assert_eq!(times(None, Some(Kind::Pprof)), [2]);
+        assert_eq!(times(&all, None, None), [1, 2, 3, 9]);
+        assert_eq!(times(&all, Some(1), None), [3, 9]);
+        assert_eq!(times(&all, Some(2), Some(Kind::Fdata)), [1, 3, 9]);
+        assert_eq!(times(&all, None, Some(Kind::Pprof)), [2]);
     }
 
     /// Two pushes of one profile at the same time: neither has seen the other's.
@@ -667,12 +669,8 @@ mod tests {
             kept(5, "b", '1', Kind::Fdata),
             kept(6, "a", '1', Kind::Pprof),
         ];
-        let times = |last| -> Vec<u64> {
-            let choice = Choice { last, ..Choice::default() };
-            newest(all.clone(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
-        };
-        assert_eq!(times(None), [3, 4, 5, 6]);
-        assert_eq!(times(Some(2)), [4, 5, 6]);
+        assert_eq!(times(&all, None, None), [3, 4, 5, 6]);
+        assert_eq!(times(&all, Some(2), None), [4, 5, 6]);
 
         let folder = tempfile::tempdir().unwrap();
         let depot = Depot::open(folder.path().to_str().unwrap()).unwrap();

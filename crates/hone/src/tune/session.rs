@@ -1102,11 +1102,14 @@ mod tests {
         assert_eq!(lines(), entered);
     }
 
-    #[test]
-    fn a_look_that_neighbours_have_disturbed_is_gone_by_and_told() {
-        let pair = |dropped: bool, late: bool, trouble: &str| PairOutcome {
+    const LATE: &str = "late";
+
+    /// A pair without windows, and what was the matter with its B: nothing, a late generator, or a trouble.
+    fn pair(kind: PairKind, dropped: bool, matter: &str) -> PairOutcome {
+        let trouble = (!["", LATE].contains(&matter)).then(|| matter.to_owned());
+        PairOutcome {
             index: 0,
-            kind: PairKind::Test,
+            kind,
             window_a: String::new(),
             window_b: String::new(),
             values_a: BTreeMap::new(),
@@ -1114,11 +1117,16 @@ mod tests {
             dropped: dropped.then(|| "dropped".to_owned()),
             block: 0,
             took_s: 1.0,
-            troubles: [Vec::new(), (!trouble.is_empty()).then(|| trouble.to_owned()).into_iter().collect()],
-            late: [false, late],
-        };
-        let (fine, disturbed) = (pair(false, false, ""), pair(true, false, ""));
-        let (late, failed) = (pair(true, true, ""), pair(true, false, "saturated"));
+            troubles: [Vec::new(), trouble.into_iter().collect()],
+            late: [false, matter == LATE],
+        }
+    }
+
+    #[test]
+    fn a_look_that_neighbours_have_disturbed_is_gone_by_and_told() {
+        let pair = |dropped, matter| pair(PairKind::Test, dropped, matter);
+        let (fine, disturbed) = (pair(false, ""), pair(true, ""));
+        let (late, failed) = (pair(true, LATE), pair(true, "saturated"));
         let of = |pairs: &[&PairOutcome]| {
             let pairs: Vec<PairOutcome> = pairs.iter().map(|pair| (*pair).clone()).collect();
             let (seen, words) = looked_at(&pairs);
@@ -1133,23 +1141,6 @@ mod tests {
 
     #[test]
     fn what_neighbours_spoil_is_measured_once_more_and_what_an_arm_did_is_not() {
-        const LATE: &str = "late";
-        let pair = |kind, dropped: bool, trouble: &str| PairOutcome {
-            index: 0,
-            kind,
-            window_a: String::new(),
-            window_b: String::new(),
-            values_a: BTreeMap::new(),
-            values_b: BTreeMap::new(),
-            dropped: dropped.then(|| "dropped".to_owned()),
-            block: 0,
-            took_s: 1.0,
-            troubles: [
-                Vec::new(),
-                if ["", LATE].contains(&trouble) { Vec::new() } else { vec![trouble.to_owned()] },
-            ],
-            late: [false, trouble == LATE],
-        };
         let of = |tests: [usize; 3], controls: [usize; 3]| -> Vec<PairOutcome> {
             let all = [(PairKind::Test, tests), (PairKind::Control, controls)];
             all.into_iter()

@@ -10,6 +10,7 @@ expected=$(for number in $(seq 200); do echo "key$number:value $number"; done)
 for codec in none gzip snappy lz4 zstd; do
   printf '%s\n' "$expected" | kcat -b "$broker" -P -t "$topic-$codec" -p 0 -K: -H kind=check -z "$codec" -X message.timeout.ms=5000 \
     || die "nothing could be produced with $codec"
-  got=$(timeout 20 kcat -b "$broker" -C -q -t "$topic-$codec" -p 0 -o beginning -e -K: -f '%k:%s\n')
+  got=$(timeout 20 kcat -b "$broker" -C -q -t "$topic-$codec" -p 0 -o beginning -e -K: -f '%k:%s\n') \
+    || die "with $codec reading ended with $? (124: not within 20 s): ${got:0:200}"
   [ "$got" = "$expected" ] || die "with $codec came: ${got:0:200} ..."
 done

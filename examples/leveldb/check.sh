@@ -11,7 +11,8 @@ die() { printf 'check: %s\n' "$*" >&2; exit 1; }
 found() {
   local expected=$1 benchmark=$2 said
   shift 2
-  said=$("$program" --db="$folder/db" --use_existing_db=1 --benchmarks="$benchmark" "$@" 2>/dev/null | grep "^$benchmark")
+  said=$("$program" --db="$folder/db" --use_existing_db=1 --benchmarks="$benchmark" "$@" 2>"$folder/log" | grep "^$benchmark") \
+    || die "$benchmark $*: db_bench failed, or did not say what it found: $(tail -n 3 "$folder/log")"
   [[ $said == *"($expected found)"* ]] || die "$benchmark $*: expected $expected found: $said"
 }
 
@@ -19,7 +20,8 @@ for shape in "--compression_ratio=0.1 --value_size=1000" "--compression_ratio=1 
   "--write_buffer_size=65536 --max_file_size=65536 --open_files=20"; do
   rm -rf "$folder/db"
   # shellcheck disable=SC2086 # the shape is several words
-  "$program" --db="$folder/db" --num=20000 --benchmarks=fillseq,overwrite,compact $shape >"$folder/log" 2>&1
+  "$program" --db="$folder/db" --num=20000 --benchmarks=fillseq,overwrite,compact $shape >"$folder/log" 2>&1 \
+    || die "filling with $shape: db_bench ended with $?: $(tail -n 3 "$folder/log")"
   # shellcheck disable=SC2086
   for num in 20000 10000; do
     found "$num of $num" readrandom --num="$num" $shape
@@ -27,5 +29,6 @@ for shape in "--compression_ratio=0.1 --value_size=1000" "--compression_ratio=1 
   done
 done
 # What is deleted is gone.
-"$program" --db="$folder/db" --use_existing_db=1 --num=20000 --benchmarks=deleteseq,compact >"$folder/log" 2>&1
+"$program" --db="$folder/db" --use_existing_db=1 --num=20000 --benchmarks=deleteseq,compact >"$folder/log" 2>&1 \
+  || die "deleting: db_bench ended with $?: $(tail -n 3 "$folder/log")"
 found "0 of 20000" readrandom --num=20000

@@ -29,7 +29,8 @@
   // Of the public endpoint, which is scraped beside the internal one.
   local shardCpu = record('shard_cpu:rate' + w, 'avg by (%sinstance, shard) (%s)' % [config.clusterLabels, rate('redpanda_cpu_busy_seconds_total')]),
 
-  local kafka(what) = 'kafka_server_brokertopicmetrics_%s_total{topic!=""}' % what,
+  // Coordinators write to internal topics by the way of a producer's, a batch for each commit.
+  local kafka(what) = 'kafka_server_brokertopicmetrics_%s_total{topic!="",topic!~"__.*"}' % what,
   local public(what, more) = 'redpanda_kafka_%s{redpanda_namespace="kafka"%s}' % [what, more],
   // The public endpoint calls a topic by another label.
   local renamed(expr) = 'label_replace(%s, "topic", "$1", "redpanda_topic", "(.*)")' % expr,

@@ -35,9 +35,9 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether compaction took records out of it: then it is not what a producer sent.
+    /// Whether compaction has touched it: then it is not what a producer sent.
     pub fn is_compacted(&self) -> bool {
-        i64::from(self.header.record_count) < i64::from(self.header.last_offset_delta) + 1
+        self.header.is_compacted()
     }
 
     /// From the first record's time to the last one's, in milliseconds: evidence of how long the producer waited. `None` where the header
@@ -169,6 +169,11 @@ mod tests {
         assert_eq!(all[0].span_ms(), None);
         let mut bytes = batch(0, 3, 9);
         bytes[57..61].copy_from_slice(&2_i32.to_be_bytes());
+        let (all, _, _) = seen(&bytes, 0);
+        assert!(all[0].is_compacted());
+        // A cleaner that took nothing out has put its own time into the header.
+        let mut bytes = batch(0, 3, 9);
+        bytes[22] |= 1 << 6;
         let (all, _, _) = seen(&bytes, 0);
         assert!(all[0].is_compacted());
     }

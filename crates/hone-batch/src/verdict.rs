@@ -24,6 +24,8 @@ const KEPT_WAITING_MS: u64 = 20;
 /// Bytes of a batch's header.
 const HEADER: f64 = 61.0;
 
+/// For clients of others.
+const UNTUNABLE: &str = ". Where the clients can't be changed, `hone batch caching` tells what acknowledging from memory would bring, and lose";
 const BLOG: &str = "Batch tuning in Redpanda, parts 1 and 2";
 const ARRIVALS: &str = "E[n] = 1 + rate x linger, for a producer and a partition";
 const ACCUMULATOR: &str = "Kafka's RecordAccumulator.drain";
@@ -66,6 +68,8 @@ pub struct Writer<'a> {
     pub rate: Option<f64>,
     /// Partitions that it writes to.
     pub partitions: usize,
+    /// Of those, how many one broker leads, in the mean: a client that drains along sends them together.
+    pub together: f64,
     /// How many producers it is at least.
     pub mixed: usize,
     /// Median of the times from first to last record.
@@ -197,14 +201,15 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         ),
         BatchTrigger::Flush => told(
             BatchVerdict::Flusher,
-            "flush or commit less often: after many records, or after a time".to_owned(),
+            "flush or commit less often: after many records, or after a time".to_owned() + UNTUNABLE,
             "Kafka's RecordAccumulator.beginFlush",
         ),
         BatchTrigger::OneByOne => told(
             BatchVerdict::SyncSender,
             "do not raise linger: each record would wait for it. Let the application send without waiting for the answer (if it sends at a \
              beat and does not wait, linger helps)"
-                .to_owned(),
+                .to_owned()
+                + UNTUNABLE,
             "a closed loop sends one record a round trip, whatever linger is",
         ),
         BatchTrigger::SenderFree if writer.middle_span_ms.is_some_and(|span| span >= KEPT_WAITING_MS) => told(
@@ -250,7 +255,9 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
             "the times of the records tell no rate; look at a longer time (--last)".to_owned(),
         );
     };
-    let needed_ms = |bytes: f64| linger_for(bytes, writer.habits.record_bytes, rate);
+    // Whose linger is over takes the others along, which waited for less.
+    let together = if drains_along(writer.habits) { writer.together } else { 1.0 };
+    let needed_ms = |bytes: f64| linger_for(bytes, writer.habits.record_bytes, rate, together);
     let bearable = topic.tolerable_linger_ms;
     let (least, better) = (needed_ms(LEAST_BYTES), needed_ms(BETTER_BYTES));
     let wait = |linger: f64| mean_wait_ms(linger, rate);
@@ -297,14 +304,26 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
         );
     }
     let action = "fewer producers, fewer partitions, or a sticky partitioner for records without keys; linger alone will not do it";
-    (BatchVerdict::RateStarved, format!("{each}; {action}"))
+    (BatchVerdict::RateStarved, format!("{each}; {action}{UNTUNABLE}"))
 }
 
-/// Milliseconds that a batch must stay open to hold so many bytes, of records that take so many bytes each and come at this rate a second:
-/// the inverse of `E[n] = 1 + rate x linger`.
-pub fn linger_for(bytes: f64, record_bytes: f64, rate: f64) -> f64 {
+fn drains_along(habits: &Habits) -> bool {
+    habits.triggers.iter().any(|(trigger, share)| *trigger == BatchTrigger::Drained && *share > 0.01)
+}
+
+/// Milliseconds that a batch must stay open to hold so many bytes, of records that take so many bytes each and come at this rate a second to a
+/// partition, where so many partitions are sent together: the inverse of `E[n] = (1 + P x) / (1 + (P - 1) (1 - e^-x))` with `x = rate x linger`
+/// (a simulation of RecordAccumulator.drain meets it to 0.01), which is `1 + x` for one.
+fn linger_for(bytes: f64, record_bytes: f64, rate: f64, together: f64) -> f64 {
     let records = (bytes - HEADER).max(0.0) / record_bytes.max(1.0);
-    1e3 * (records - 1.0).max(0.0) / rate
+    let held = |x: f64| (1.0 + together * x) / (1.0 - (together - 1.0) * (-x).exp_m1());
+    // It grows with x, and never falls behind x alone.
+    let (mut low, mut high) = (0.0, records.max(1.0));
+    for _ in 0..64 {
+        let middle = f64::midpoint(low, high);
+        if held(middle) < records { low = middle } else { high = middle }
+    }
+    1e3 * low / rate
 }
 
 /// Mean wait of a record in a batch that is open for the linger: `L (1 + x/2) / (1 + x)`, with `x` records in that time beside the first.
@@ -377,6 +396,7 @@ mod tests {
             small_share: 1.0,
             rate: Some(rate),
             partitions: 6,
+            together: 6.0,
             mixed: 1,
             middle_span_ms: Some(3),
             habits,
@@ -432,6 +452,43 @@ mod tests {
         let (verdict, action) = reason_of(BatchTrigger::Alone, 20.0);
         assert_eq!(verdict, BatchVerdict::RateStarved);
         assert!(action.contains("linger alone will not do it"), "{action}");
+    }
+
+    #[test]
+    fn partitions_that_are_sent_together_take_a_longer_linger() {
+        let linger = |records: f64, together| linger_for(records * 100.0 + HEADER, 100.0, 1_000.0, together);
+        assert!((linger(4.0, 1.0) - 3.0).abs() < 1e-9, "{}", linger(4.0, 1.0));
+        assert_eq!(linger(0.5, 10.0), 0.0);
+        // (1 + 10 x) / (1 + 9 (1 - e^-x)) is 4 at 3.83.
+        let found = linger(4.0, 10.0);
+        assert!((found - 3.83).abs() < 0.01, "{found}");
+        let x = found;
+        let held = (1.0 + 10.0 * x) / (1.0 + 9.0 * (1.0 - (-x).exp()));
+        assert!((held - 4.0).abs() < 1e-6, "{held}");
+        // Of a writer, only where some are drained along.
+        let told = |triggers| {
+            let habits = Habits { triggers, record_bytes: 1_000.0, ..Habits::default() };
+            by_linger(&topic(561.0, 5_000.0), &Writer { together: 10.0, ..writer(&habits, 200.0) }).1
+        };
+        let alone = told(vec![(BatchTrigger::Time, 1.0)]);
+        let along = told(vec![(BatchTrigger::Time, 0.3), (BatchTrigger::Drained, 0.7)]);
+        assert!(alone.contains("linger of 77 ms for batches of 16 KiB"), "{alone}");
+        assert!(alone.contains(", 16 ms for 4 KiB"), "{alone}");
+        assert!(along.contains(", 20 ms for 4 KiB"), "{along}");
+    }
+
+    #[test]
+    fn many_keys_over_many_partitions_are_told_from_a_low_rate() {
+        let habits = habits(BatchTrigger::Alone);
+        let of = |distinct, partitions, keyed_share| {
+            let keys = KeyUse { records: 1_000, keyed_share, distinct, ..KeyUse::default() };
+            let topic = Topic { keys: Some(&keys), partitions, ..topic(561.0, 5_000.0) };
+            findings(&topic, &[writer(&habits, 5.0)])[1].verdict
+        };
+        assert_eq!(of(400, 12, 1.0), BatchVerdict::KeySpread);
+        assert_eq!(of(47, 12, 1.0), BatchVerdict::RateStarved, "fewer than four keys a partition");
+        assert_eq!(of(400, 4, 1.0), BatchVerdict::RateStarved, "few partitions");
+        assert_eq!(of(400, 12, 0.5), BatchVerdict::RateStarved, "half of them without keys");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A topic looked into: takes record sets as they come, in bounded memory, and ends as what is told of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{
@@ -374,7 +374,10 @@ impl Sight {
             .collect();
         let writers: Vec<Writer<'_>> = looked
             .iter()
-            .map(|(id, sums, kept, habits)| writer(*id, sums, kept, habits, seconds, told.nameless_at_least))
+            .map(|(id, sums, kept, habits)| {
+                let together = together(kept, &facts.leaders);
+                Writer { together, ..writer(*id, sums, kept, habits, seconds, told.nameless_at_least) }
+            })
             .collect();
         let topic = Topic {
             mean_bytes: told.mean_bytes.map_or(0.0, |mean| mean.value),
@@ -403,6 +406,14 @@ impl Sight {
     }
 }
 
+/// Partitions of a producer that one broker leads, in the mean over the brokers.
+fn together(kept: &[Kept], leaders: &BTreeMap<i32, usize>) -> f64 {
+    let partitions: BTreeSet<i32> = kept.iter().map(|batch| batch.partition).collect();
+    let brokers: BTreeSet<Option<&usize>> =
+        partitions.iter().map(|partition| leaders.get(partition)).collect();
+    partitions.len().max(1) as f64 / brokers.len().max(1) as f64
+}
+
 fn writer<'a>(
     id: i64,
     sums: &Wrote,
@@ -429,6 +440,7 @@ fn writer<'a>(
         small_share: small().count() as f64 / kept.len().max(1) as f64,
         rate: rate.map(|rate| rate / (partitions * mixed) as f64),
         partitions,
+        together: partitions as f64,
         mixed,
         middle_span_ms: spans.get(spans.len() / 2).copied(),
         habits,

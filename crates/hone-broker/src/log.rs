@@ -136,7 +136,10 @@ pub(crate) struct Log {
     pub(crate) failed: Option<String>,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
     pub(crate) removed: bool,
+    /// Bytes that no flush has begun to cover.
     pub(crate) unflushed_bytes: u64,
+    /// Bytes of the flush that is under way, or has failed.
+    pub(crate) flushing_bytes: u64,
     /// The folder has entries, or itself has none yet, that a power cut would take.
     folder_dirty: bool,
     parent_dirty: bool,
@@ -159,6 +162,7 @@ impl Log {
             failed: None,
             removed: false,
             unflushed_bytes: 0,
+            flushing_bytes: 0,
             folder_dirty: false,
             parent_dirty: false,
             recent: Recent::default(),
@@ -259,7 +263,7 @@ impl Log {
     /// What is not durable yet; from here on it counts as being taken care of.
     pub(crate) fn take_dirty(&mut self) -> Dirty {
         let dirty = self.segments.iter().filter(|segment| segment.flushed_bytes < segment.bytes);
-        let files = dirty
+        let files: Vec<DirtyFile> = dirty
             .map(|segment| DirtyFile {
                 base_offset: segment.base_offset,
                 file: Arc::clone(&segment.file),
@@ -268,6 +272,7 @@ impl Log {
             })
             .collect();
         self.unflushed_bytes = 0;
+        self.flushing_bytes = files.iter().map(|file| file.to - file.from).sum();
         Dirty {
             files,
             next: self.next,
@@ -284,6 +289,7 @@ impl Log {
                 segment.flushed_bytes = segment.flushed_bytes.max(dirty.to);
             }
         }
+        self.flushing_bytes = 0;
         self.flushed = self.flushed.max(dirty.next);
         let durable = self.strict.partition_point(|(base, _)| *base < self.flushed);
         self.strict.drain(..durable);

@@ -138,6 +138,7 @@ struct Published {
     next: AtomicI64,
     flushed: AtomicI64,
     unflushed_bytes: AtomicU64,
+    flushing_bytes: AtomicU64,
     failed: AtomicBool,
     removed: AtomicBool,
 }
@@ -383,6 +384,11 @@ impl Partition {
     /// Bytes that no flush has begun to cover.
     pub(crate) fn unflushed_bytes(&self) -> u64 {
         self.published.unflushed_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes that a power cut would take: those of a flush that is under way are no safer than the others.
+    pub(crate) fn volatile_bytes(&self) -> u64 {
+        self.unflushed_bytes() + self.published.flushing_bytes.load(Ordering::Acquire)
     }
 
     /// Whether an fsync has failed, so that nothing is taken any more.
@@ -645,6 +651,7 @@ impl Published {
             next: AtomicI64::new(bounds.next),
             flushed: AtomicI64::new(bounds.flushed),
             unflushed_bytes: AtomicU64::new(0),
+            flushing_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             removed: AtomicBool::new(false),
         }
@@ -659,6 +666,7 @@ impl Published {
         self.last_stable.store(bounds.last_stable, Ordering::Release);
         self.log_start.store(bounds.log_start, Ordering::Release);
         self.unflushed_bytes.store(log.unflushed_bytes, Ordering::Release);
+        self.flushing_bytes.store(log.flushing_bytes, Ordering::Release);
     }
 
     fn bounds(&self) -> Bounds {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub struct BlockTimes {
 pub struct Seen {
     /// By disk and kind.
     pub blocks: Vec<BlockTimes>,
-    /// Marks that were written over before they were read: then the times are of a part.
+    /// Marks that were written over before they were read, or are behind the longest trace that is read: then the times are of a part.
     pub lost: u64,
 }
 
@@ -127,10 +127,9 @@ impl Instance {
 
     fn finish(self, devices: &[Device]) -> io::Result<Seen> {
         self.write("tracing_on", "0")?;
-        let mut bytes = Vec::new();
-        File::open(self.path.join("trace"))?.take(LONGEST_TRACE_BYTES).read_to_end(&mut bytes)?;
-        let blocks = paired(&String::from_utf8_lossy(&bytes), devices);
-        Ok(Seen { blocks, lost: self.lost() })
+        let trace = BufReader::new(File::open(self.path.join("trace"))?);
+        let (text, behind) = head_of(trace, LONGEST_TRACE_BYTES)?;
+        Ok(Seen { blocks: paired(&text, devices), lost: self.lost() + behind })
     }
 
     fn lost(&self) -> u64 {
@@ -169,6 +168,27 @@ fn remove_left(instances: &Path) {
             drop(Instance { path: entry.path() });
         }
     }
+}
+
+/// The whole lines in the first `limit` bytes, and how many lines come behind them.
+fn head_of(mut trace: impl BufRead, limit: u64) -> io::Result<(String, u64)> {
+    let mut bytes = Vec::new();
+    trace.by_ref().take(limit).read_to_end(&mut bytes)?;
+    let mut behind = 0;
+    loop {
+        let more = trace.fill_buf()?;
+        if more.is_empty() {
+            break;
+        }
+        behind += more.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let read = more.len();
+        trace.consume(read);
+    }
+    if behind > 0 {
+        // The one that the limit has cut is counted by its end.
+        bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
+    }
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), behind))
 }
 
 /// The kernel's own number of a device: 12 bits and 20 (include/linux/kdev_t.h).
@@ -262,6 +282,17 @@ mod tests {
         assert_eq!((of("flush").times.count, of("flush").times.us_max), (1, 14));
         assert_eq!(of("read").times.us_max, 1_000_000);
         assert_eq!(found.len(), 3, "what is not finished has no time");
+    }
+
+    #[test]
+    fn lines_behind_the_longest_trace_are_counted() {
+        let head = |limit| head_of(io::Cursor::new("one\ntwo\nthree\n"), limit).unwrap();
+        assert_eq!(head(14), ("one\ntwo\nthree\n".to_owned(), 0));
+        assert_eq!(head(100), head(14));
+        assert_eq!(head(9), ("one\ntwo\n".to_owned(), 1));
+        assert_eq!(head(8), ("one\ntwo\n".to_owned(), 1));
+        assert_eq!(head(7), ("one\n".to_owned(), 2));
+        assert_eq!(head(2), (String::new(), 3));
     }
 
     #[test]

@@ -153,6 +153,12 @@ fn obstacles(profile: &str, data: &DataPath, facts: &Facts) -> Vec<String> {
             "tuned is active with the profile {tuned} and sets its values again whenever it starts: put yours into a child profile. Sysctls below /etc/sysctl.d rule over its own, unless reapply_sysctl is off"
         ));
     }
+    if let Some(unit) = &facts.tuner_unit {
+        obstacles.push(format!(
+            "/{unit} lets Redpanda's tuner run at each boot (rpk redpanda tune), which sets schedulers, huge pages, swappiness and more by its own \
+             rules, over what is kept here: `systemctl disable redpanda-tuner` where Hone's values shall last"
+        ));
+    }
     obstacles
 }
 

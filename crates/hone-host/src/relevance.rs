@@ -32,6 +32,9 @@ pub struct Facts {
     pub sys_is_read_only: bool,
     /// The active profile of tuned.
     pub tuned_profile: Option<String>,
+    /// The unit of Redpanda's own tuner that runs at each boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuner_unit: Option<String>,
     /// The manager of the container that this is.
     pub container: Option<String>,
 }
@@ -90,9 +93,20 @@ pub fn look(kernel: &dyn Kernel, root: &Path, data: Option<&Path>) -> Facts {
         tuned_profile: read("etc/tuned/active_profile")
             .map(|text| text.trim().to_owned())
             .filter(|name| !name.is_empty()),
+        tuner_unit: tuner_unit(kernel),
         container: crate::observe::container(root),
         brokers,
     }
+}
+
+/// Where a target of systemd wants `redpanda-tuner.service`, which Redpanda's package enables; `rpk redpanda tune all` is in it.
+fn tuner_unit(kernel: &dyn Kernel) -> Option<String> {
+    const UNITS: &str = "etc/systemd/system";
+    const TUNER: &str = "redpanda-tuner.service";
+    let wants = kernel.list(UNITS).into_iter().filter(|name| name.ends_with(".wants"));
+    let mut folders = wants.map(|name| format!("{UNITS}/{name}"));
+    let folder = folders.find(|folder| kernel.list(folder).iter().any(|unit| unit == TUNER))?;
+    Some(format!("{folder}/{TUNER}"))
 }
 
 fn sum(mut parts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
@@ -249,6 +263,20 @@ mod tests {
 
     fn direct(files: u64, direct_files: u64) -> Facts {
         Facts { brokers: vec![Broker { files, direct_files, ..Broker::default() }], ..Facts::default() }
+    }
+
+    #[test]
+    fn a_tuner_that_runs_at_each_boot_is_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let wants = root.path().join("etc/systemd/system/multi-user.target.wants");
+        std::fs::create_dir_all(&wants).unwrap();
+        std::fs::write(wants.join("redpanda.service"), "").unwrap();
+        let seen = || look(&crate::kernel::Files::new(root.path()), root.path(), None).tuner_unit;
+        assert_eq!(seen(), None);
+        // What the link leads to need not be there.
+        std::os::unix::fs::symlink("/nowhere", wants.join("redpanda-tuner.service")).unwrap();
+        let unit = "etc/systemd/system/multi-user.target.wants/redpanda-tuner.service";
+        assert_eq!(seen().as_deref(), Some(unit));
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: "llvm-bolt",
         version_args: &["--version"],
         place: Place::Path,
-        wanted_for: "no verb of this version: rewriting a linked binary by its profile",
+        wanted_for: "optimize: rewriting a linked binary by its profile (BOLT)",
         need: Need::Optional,
         constraint: Constraint::Any,
         install: Install::Packages {
@@ -199,7 +199,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: "perf",
         version_args: &["--version"],
         place: Place::Path,
-        wanted_for: "no verb of this version: measured top-down analysis, sampled profiles",
+        wanted_for: "optimize and diagnose: sampled profiles, and counters where the machine has them",
         need: Need::Optional,
         constraint: Constraint::Any,
         install: Install::Packages {
@@ -217,7 +217,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: "valgrind",
         version_args: &["--version"],
         place: Place::Path,
-        wanted_for: "no verb of this version: simulated evidence by callgrind",
+        wanted_for: "diagnose and heatmap: they read what its callgrind writes",
         need: Need::Optional,
         constraint: Constraint::Any,
         install: Install::Packages {
@@ -230,7 +230,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: EMULATOR,
         version_args: &["--version"],
         place: Place::Path,
-        wanted_for: "no verb of this version: simulated evidence by an exact trace",
+        wanted_for: "diagnose and optimize: an exact trace, where there are no counters",
         need: Need::Optional,
         constraint: Constraint::Any,
         install: Install::Packages {
@@ -243,7 +243,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: "go",
         version_args: &["version"],
         place: Place::Path,
-        wanted_for: "no verb of this version: Go targets",
+        wanted_for: "optimize and profile: Go targets",
         need: Need::Optional,
         // Profile-guided optimisation left its preview with Go 1.21 (release notes of Go 1.21).
         constraint: Constraint::AtLeast(1, 21),

@@ -20,6 +20,7 @@ const CODEC_MASK: i16 = 0b111;
 const LOG_APPEND_TIME: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
+const DELETE_HORIZON: i16 = 1 << 6;
 
 /// Why bytes are no v2 batch.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +115,7 @@ pub struct BatchHeader {
     pub magic: i8,
     /// CRC32C of everything from the attributes on.
     pub crc: u32,
-    /// Codec in bits 0 to 2, timestamp type 3, transactional 4, control 5.
+    /// Codec in bits 0 to 2, timestamp type 3, transactional 4, control 5, delete horizon 6.
     pub attributes: i16,
     /// Offset of the last record minus the base offset.
     pub last_offset_delta: i32,
@@ -205,6 +206,16 @@ impl BatchHeader {
     #[must_use]
     pub fn outside_transaction(&self) -> Self {
         Self { attributes: self.attributes & !TRANSACTIONAL, ..*self }
+    }
+
+    /// Whether a cleaner has put the time after which tombstones go in the place of the first record's (KIP-534).
+    pub fn has_delete_horizon(&self) -> bool {
+        self.attributes & DELETE_HORIZON != 0
+    }
+
+    /// Whether compaction took records out of it, or wrote it anew: then it is not what a producer sent.
+    pub fn is_compacted(&self) -> bool {
+        self.has_delete_horizon() || i64::from(self.record_count) < i64::from(self.last_offset_delta) + 1
     }
 
     /// Whether the batch holds a transaction marker and no data.

@@ -116,6 +116,7 @@ mod tests {
     use kafka_protocol::messages::fetch_response::{
         AbortedTransaction, FetchableTopicResponse, PartitionData,
     };
+    use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
     use kafka_protocol::messages::list_offsets_response::{
         ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
     };
@@ -252,7 +253,15 @@ mod tests {
             (answers, encoded(12, 2, &FindCoordinatorResponse::default().with_host(text("host")))),
             (answers, encoded(13, 5, &committed())),
             (answers, quorum()),
+            (answers, encoded(11, 0, &altered())),
         ]
+    }
+
+    fn altered() -> IncrementalAlterConfigsResponse {
+        let resource = AlterConfigsResourceResponse::default()
+            .with_error_message(Some(text("no")))
+            .with_resource_name(text("t"));
+        IncrementalAlterConfigsResponse::default().with_responses(vec![resource])
     }
 
     fn committed() -> OffsetFetchResponse {
@@ -284,6 +293,19 @@ mod tests {
     /// A decoded element is larger than its bytes, but not without measure. What a batch unpacks to has a limit of its own.
     fn allowed(data: &[u8]) -> usize {
         256 * data.len() + 4 * UNPACK_LIMIT_BYTES
+    }
+
+    #[test]
+    fn every_answer_that_is_known_has_a_sample() {
+        let all = samples();
+        let is_sampled = |which: usize| {
+            all.iter().any(|(target, data)| {
+                std::ptr::fn_addr_eq(*target, answers as Target) && usize::from(data[0]) == which
+            })
+        };
+        for (which, known) in crate::shape::KNOWN.iter().enumerate() {
+            assert!(is_sampled(which), "{:?} {}", known.0, known.1);
+        }
     }
 
     #[test]

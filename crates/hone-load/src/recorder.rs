@@ -17,6 +17,11 @@ use crate::raw::Raw;
 use crate::steadiness::Backlog;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Different errors that are counted by name, and how much of a name: Kafka has some 130 codes, and clients have words of their own.
+const MOST_ERRORS: usize = 256;
+const MOST_ERROR_CHARACTERS: usize = 200;
+/// What the others are counted as.
+const OTHER_ERRORS: &str = "other";
 
 /// Counts and histograms of one window.
 #[derive(Debug)]
@@ -196,12 +201,15 @@ impl Recorder {
 
     fn count_error(&mut self, name: &str, now_ns: u64) {
         self.second_failed += u64::from(self.is_in_window(now_ns));
-        match self.errors.get_mut(name) {
-            Some(count) => *count += 1,
-            None => {
-                self.errors.insert(name.to_owned(), 1);
-            }
+        if let Some(count) = self.errors.get_mut(name) {
+            *count += 1;
+            return;
         }
+        // A client's own words may have a number in them that is another one each time.
+        let short: String = name.chars().take(MOST_ERROR_CHARACTERS).collect();
+        let is_full = self.errors.len() >= MOST_ERRORS && !self.errors.contains_key(&short);
+        let name = if is_full { OTHER_ERRORS.to_owned() } else { short };
+        *self.errors.entry(name).or_default() += 1;
     }
 
     /// Notes the time: the backlog, and the seconds that have passed. The last one stays open until [`Recorder::finish`]:
@@ -353,6 +361,21 @@ mod tests {
         assert_eq!(recorder.latencies.intended_to_ack.count(), 3);
         assert_eq!(recorder.errors["timeout"], 2);
         assert_eq!(recorder.errors["INVALID_RECORD"], 1);
+    }
+
+    #[test]
+    fn errors_that_are_new_each_time_take_no_memory_without_an_end() {
+        let mut recorder = Recorder::new(SECOND_NS);
+        let words = "é".repeat(10_000);
+        for number in 0..5_000 {
+            recorder.gave_up(request(0, 0), 1_000_000, &format!("record {number} was refused"));
+            recorder.gave_up(request(0, 0), 1_000_000, &words);
+        }
+        assert_eq!(recorder.errors.values().sum::<u64>(), 10_000);
+        assert_eq!(recorder.errors.len(), MOST_ERRORS + 1);
+        assert_eq!(recorder.errors["record 7 was refused"], 1);
+        assert_eq!(recorder.errors[&"é".repeat(MOST_ERROR_CHARACTERS)], 5_000);
+        assert_eq!(recorder.errors[OTHER_ERRORS], 5_000 - (MOST_ERRORS as u64 - 1));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window,
-    WindowFacts, Workload,
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Shard,
+    Window, WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
@@ -599,7 +599,7 @@ impl Prepared {
             duration_s,
             outcome,
             facts,
-            latencies: recorder.latencies,
+            latencies: Latencies { own_lateness: recorder.own_lateness, ..recorder.latencies },
             series: recorder.series,
             end_to_end: None,
             batches: account.batches,

@@ -136,6 +136,18 @@ mod tests {
     }
 
     #[test]
+    fn a_backlog_that_grows_and_stays_small_is_steady() {
+        // Less than may be under way at once, and less than 1 % of the window and a second of the load.
+        assert_eq!(outcome(&seen(|slot| slot as u64 * 3 / 8)), Outcome::Steady);
+        assert_eq!(outcome(&seen(|slot| slot as u64 * 3 / 2)), Outcome::Steady);
+        let mut few = seen(|slot| slot as u64 * 3 / 2);
+        few.due = 5_000;
+        assert!(matches!(outcome(&few), Outcome::Saturated { .. }), "more than 1 % of the window");
+        (few.due, few.requests_per_s) = (10_000, 50.0);
+        assert!(matches!(outcome(&few), Outcome::Saturated { .. }), "more than a second of the load");
+    }
+
+    #[test]
     fn a_long_window_does_not_excuse_a_target_that_falls_back() {
         // An hour at 10,000/s against 9,910/s.
         let mut slow = seen(|slot| slot as u64 * 8_100);

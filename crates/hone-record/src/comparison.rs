@@ -401,6 +401,9 @@ pub struct Comparison {
     /// Arms of several builds that are one layout all the same.
     #[serde(default)]
     pub one_layout: Vec<OneLayout>,
+    /// Settings that bear a promise and that the targets have otherwise, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlike_promises: Vec<String>,
 }
 
 /// An arm whose builds are not known to have their hot code at other places: the luck of its layout is in no interval.

@@ -114,6 +114,11 @@ impl Hdr {
         self.0.count_between(above_ns.saturating_add(1), LATENCY_HIGH_NS)
     }
 
+    /// Whether it has no sample.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Largest sample, in microseconds.
     pub fn max_us(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e3)
@@ -139,17 +144,37 @@ impl Hdr {
     /// When it is not base64, not HDR V2, or has other bounds than ours.
     pub fn from_base64(text: &str) -> Result<Self, HdrError> {
         let bytes = STANDARD.decode(text)?;
+        check_head(&bytes).map_err(|why| HdrError::Hdr(why.to_owned()))?;
         let histogram: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| HdrError::Hdr(error.to_string()))?;
-        // A narrower range, as older records have, loses nothing in ours; other digits would.
-        if histogram.sigfig() != DIGITS || histogram.low() != 1 || histogram.high() > LATENCY_HIGH_NS {
-            return Err(HdrError::Hdr("other bounds than 1 ns to 25 h with 3 digits".to_owned()));
-        }
         let mut hdr = Self::new();
         hdr.0.add(&histogram).map_err(|error| HdrError::Hdr(error.to_string()))?;
         Ok(hdr)
     }
+}
+
+/// Holds the head of HDR's V2 encoding against what follows: cookie, length of the counts, an offset, digits, low, high, a ratio. The
+/// decoder takes memory for whatever length and bounds it states.
+fn check_head(bytes: &[u8]) -> Result<(), &'static str> {
+    const COOKIE: u32 = 0x1c84_9313;
+    let (head, counts) = bytes.split_first_chunk::<40>().ok_or("it ends within its head")?;
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+    if word(0) != COOKIE {
+        return Err("it does not begin as one without compression");
+    }
+    if usize::try_from(word(4)) != Ok(counts.len()) {
+        return Err("its length is not that of its counts");
+    }
+    // A narrower range, as older records have, loses nothing in ours; other digits would.
+    if word(12) != u32::from(DIGITS)
+        || long(16) != LATENCY_LOW_NS
+        || !(2..=LATENCY_HIGH_NS).contains(&long(24))
+    {
+        return Err("other bounds than 1 ns to 25 h with 3 digits");
+    }
+    Ok(())
 }
 
 /// A histogram in its text form. In memory a histogram has hundreds of kilobytes, as a text a few: a window keeps one for
@@ -188,6 +213,8 @@ impl<'de> Deserialize<'de> for Hdr {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -255,6 +282,48 @@ mod tests {
     fn broken_text_is_refused() {
         for text in ["", "!!!", "AAAA"] {
             assert!(Hdr::from_base64(text).is_err(), "{text}");
+        }
+    }
+
+    fn bytes_of(samples_ns: &[u64]) -> Vec<u8> {
+        let mut hdr = Hdr::new();
+        samples_ns.iter().for_each(|&ns| hdr.record_ns(ns));
+        STANDARD.decode(hdr.to_base64()).unwrap()
+    }
+
+    /// What is refused before any memory is taken for it.
+    #[test]
+    fn a_head_that_lies_is_refused() {
+        let whole = bytes_of(&[17, 80_000_000_000_000]);
+        assert_eq!(check_head(&whole), Ok(()));
+        let with = |at: usize, byte: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = byte;
+            check_head(&bytes).unwrap_err()
+        };
+        assert!(with(4, 0xff).contains("its length"));
+        assert!(with(0, 0).contains("does not begin"));
+        for (at, byte) in [(15, 5), (23, 2), (24, 0x7f), (16, 1)] {
+            assert!(with(at, byte).contains("other bounds"), "{at}");
+        }
+        assert!(check_head(&whole[..39]).unwrap_err().contains("within its head"));
+        assert!(check_head(&whole[..whole.len() - 1]).unwrap_err().contains("its length"));
+    }
+
+    proptest! {
+        #[test]
+        fn damage_never_panics(
+            samples_ns in prop::collection::vec(1..LATENCY_HIGH_NS, 0..20),
+            damage in prop::collection::vec((0_usize..400, any::<u8>()), 0..8),
+        ) {
+            let mut bytes = bytes_of(&samples_ns);
+            for (at, byte) in damage {
+                let length = bytes.len();
+                bytes[at % length] = byte;
+            }
+            if let Ok(hdr) = Hdr::from_base64(&STANDARD.encode(bytes)) {
+                let _ = (hdr.count(), hdr.mean_us(), hdr.max_us(), hdr.quantile_us(0.999), hdr.to_base64());
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetti
 pub use ledger::{
     ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,
 };
-pub use likeness::refused_for_loads;
+pub use likeness::{refused_for_loads, unlike_promises};
 pub use machine::{Machine, PmuState};
 pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};

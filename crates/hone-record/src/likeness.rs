@@ -1,9 +1,9 @@
 //! What the arms of a comparison do not do alike: what they promise before they acknowledge, and how much they are asked
 //! to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Change, Comparison, Engine, Metric, Workload};
+use crate::{Change, Comparison, Engine, Environment, Metric, Workload};
 
 const ACKNOWLEDGED: &str = "what must have happened before a record counts as acknowledged";
 const FLUSHED: &str = "when a record is safe from a power cut";
@@ -127,20 +127,58 @@ pub fn refused_for_loads([a, b]: &[Workload; 2]) -> BTreeMap<Metric, String> {
     latencies.map(|metric| (metric, reason.clone())).collect()
 }
 
+/// Settings of brokers and topics that bear a promise and are set otherwise, in words; of what one of them did not tell, nothing.
+pub fn unlike_promises([a, b]: [&Environment; 2]) -> Vec<String> {
+    type Settings = BTreeMap<String, String>;
+    let kinds: [(&str, &str, fn(&Environment) -> &Settings); 2] = [
+        ("broker", "configuration of broker", |of| &of.broker_config),
+        ("topic", "topic settings", |of| &of.topic_config),
+    ];
+    let mut found = Vec::new();
+    for (kind, unknown, settings) in kinds {
+        if [a, b].iter().any(|of| of.unknown.iter().any(|what| what.starts_with(unknown))) {
+            continue;
+        }
+        let (a, b) = (settings(a), settings(b));
+        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        for name in names {
+            let Some(promise) = promise_of(name).filter(|_| a.get(name) != b.get(name)) else { continue };
+            let value = |of: &Settings| of.get(name).map_or("not set", String::as_str).to_owned();
+            found.push(format!("{kind}.{name}: {} in A, {} in B ({promise})", value(a), value(b)));
+        }
+    }
+    if let (Some(of_a), Some(of_b)) = (a.replicas, b.replicas)
+        && of_a != of_b
+    {
+        found.push(format!("replicas of the topic: {of_a} in A, {of_b} in B ({REPLICAS})"));
+    }
+    found
+}
+
 impl Comparison {
-    /// What the arms promise otherwise, as a sentence; `None` where both promise the same, as far as one change tells.
+    /// What the arms promise otherwise, as a sentence; `None` where both promise the same, as far as the change and the settings that
+    /// brokers and topics tell.
     pub fn other_promise(&self) -> Option<String> {
-        let (what, promise) = match (&self.change, &self.workload_b) {
+        let asked = match (&self.change, &self.workload_b) {
             (_, Some(b)) if b.acks != self.workload.acks => {
-                (format!("acks={} in A, acks={} in B", self.workload.acks, b.acks), ACKNOWLEDGED)
+                Some((format!("acks={} in A, acks={} in B", self.workload.acks, b.acks), ACKNOWLEDGED))
             }
-            (Some(change), _) => (change.words(), change.promise()?),
-            _ => return None,
+            (Some(change), _) => change.promise().map(|promise| (change.words(), promise)),
+            _ => None,
         };
-        Some(format!(
-            "The arms promise different things: {what} ({promise}). That is the question here; it makes B no better at the \
-             same job."
-        ))
+        if let Some((what, promise)) = asked {
+            return Some(format!(
+                "The arms promise different things: {what} ({promise}). That is the question here; it makes B no better at the \
+                 same job."
+            ));
+        }
+        (!self.unlike_promises.is_empty()).then(|| {
+            format!(
+                "The arms promise different things: {}. They do not do the same job: make them alike, or read this as the price of that \
+                 promise.",
+                self.unlike_promises.join("; ")
+            )
+        })
     }
 
     /// In what the loads of the arms differ, and which figures that leaves; `None` where both carry the same.
@@ -236,6 +274,36 @@ mod tests {
             settings: [(name.to_owned(), value.to_owned())].into(),
         });
         Workload { engine, acks, ..crate::merge::tests::workload() }
+    }
+
+    #[test]
+    fn settings_of_two_targets_are_held_against_each_other() {
+        let of = |broker: &[(&str, &str)], topic: &[(&str, &str)], replicas| Environment {
+            broker_config: broker
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            topic_config: topic
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            replicas,
+            ..Environment::default()
+        };
+        let a = of(&[("log.flush.interval.messages", "1"), ("num.io.threads", "4")], &[], Some(1));
+        assert_eq!(unlike_promises([&a, &a]), Vec::<String>::new());
+        let b = of(&[("num.io.threads", "8")], &[("write.caching", "true")], Some(3));
+        let told = unlike_promises([&a, &b]);
+        let wanted = [
+            "broker.log.flush.interval.messages: 1 in A, not set in B (when a record is safe from a power cut)",
+            "topic.write.caching: not set in A, true in B (when a record is safe from a power cut)",
+            "replicas of the topic: 1 in A, 3 in B (how many replicas must have a record)",
+        ];
+        assert_eq!(told, wanted);
+        // What could not be asked is not the default.
+        let unknown = vec!["configuration of broker 1: not authorised".to_owned()];
+        let silent = Environment { unknown, ..of(&[], &[], None) };
+        assert_eq!(unlike_promises([&a, &silent]), Vec::<String>::new());
     }
 
     #[test]

@@ -301,6 +301,7 @@ fn latencies(shards: &[&Window]) -> Latencies {
         intended_to_ack: all(|latencies| &latencies.intended_to_ack),
         sent_to_ack: all(|latencies| &latencies.sent_to_ack),
         intended_to_sent: all(|latencies| &latencies.intended_to_sent),
+        own_lateness: all(|latencies| &latencies.own_lateness),
     }
 }
 
@@ -498,6 +499,7 @@ pub(crate) mod tests {
                 intended_to_ack: hdr(&all),
                 sent_to_ack: hdr(&all),
                 intended_to_sent: hdr(&[1]),
+                own_lateness: hdr(&[1]),
             },
             series: series.collect(),
             end_to_end: None,
@@ -518,6 +520,7 @@ pub(crate) mod tests {
         let everything: Vec<u64> = (0..3).flat_map(latencies_ns).collect();
         assert_eq!(merged.latencies.intended_to_ack, hdr(&everything));
         assert_eq!(merged.latencies.intended_to_sent.count(), 3);
+        assert_eq!(merged.latencies.own_lateness.count(), 3);
         for second in 0..2 {
             let of_second: Vec<u64> =
                 (0..3).flat_map(|index| latencies_ns(index)[second * 100..][..100].to_vec()).collect();

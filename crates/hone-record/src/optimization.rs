@@ -6,7 +6,7 @@ use crate::{
     Artifact, Comparison, Diagnosis, Durability, Foretelling, GoAccount, Machine, Verdict, Workload,
 };
 
-/// How much a build could bring at most: the share of the target's CPU that is its own user code.
+/// How much a build could bring at most: the share of the target's CPU that is user code, libraries with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// The workload it was probed with.
@@ -66,10 +66,31 @@ pub struct Rewriting {
     pub profiled_functions: Option<[u64; 2]>,
     /// Functions whose blocks were laid out anew.
     pub layout_modified: Option<u64>,
+    /// Functions with a profile that could not be optimised: they run from their old place, however hot they are.
+    #[serde(default)]
+    pub not_optimized: u64,
+    /// How many times as many samples BOLT would like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wants_more_samples: Option<f64>,
     /// Share of the profile's counts in functions whose code has changed, 0 to 1.
     pub stale_share: f64,
     /// Folder with what a report about the breakage needs.
     pub bundle: Option<String>,
+}
+
+impl Rewriting {
+    /// What of the profile it could not turn into a layout, in words; none where all is well.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let functions = if self.not_optimized == 1 { "function" } else { "functions" };
+        let left = (self.not_optimized > 0).then(|| {
+            format!(
+                "{} {functions} with a profile could not be optimised and run from their old place (hoisted switch tables do that:                  try -fno-jump-tables)",
+                self.not_optimized
+            )
+        });
+        let few = self.wants_more_samples.map(|times| format!("BOLT asks for {times} times as many samples"));
+        left.into_iter().chain(few).collect()
+    }
 }
 
 /// What a variant costs beside what it saves.
@@ -245,4 +266,33 @@ pub struct Optimization {
     /// Why the baseline's CPU stalls, where it was diagnosed before anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
+}
+
+impl Optimization {
+    /// What profiles took beside the builds themselves, in words: people pay it with each new one.
+    pub fn making_of_profiles(&self) -> Option<String> {
+        const BUILDS: [&str; 3] = ["build-instrumented", "build-cs-instrumented", "build-traceable"];
+        let is_of_a_profile = |step: &&StepReceipt| {
+            let name = step.step.as_str();
+            name.starts_with("train") || name.starts_with("prove-profile") || BUILDS.contains(&name)
+        };
+        let steps: Vec<&StepReceipt> = self.steps.iter().filter(is_of_a_profile).collect();
+        let all_s: f64 = steps.iter().map(|step| step.took_s).sum();
+        let parts: Vec<String> =
+            steps.iter().map(|step| format!("{} {:.1} s", step.step, step.took_s)).collect();
+        (!parts.is_empty()).then(|| {
+            format!("Making the profiles took {all_s:.1} s beside these builds: {}", parts.join(", "))
+        })
+    }
+
+    /// How long what was found holds, in words: no compiler tells when it does no more. `None` where nothing with a profile is kept.
+    pub fn ageing(&self) -> Option<String> {
+        let best = self.artifacts.iter().find(|artifact| Some(&artifact.variant) == self.best.as_ref())?;
+        let profile = best.profile.as_ref()?;
+        Some(format!(
+            "The profile ages with the sources: with each release `hone profile check {} BUILD` says how much of it the BUILD still takes \
+             (of clang and rustc an instrumented one). From 10 % lost on, make it anew.",
+            profile.path
+        ))
+    }
 }

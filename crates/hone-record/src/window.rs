@@ -60,6 +60,9 @@ pub struct Latencies {
     pub sent_to_ack: Hdr,
     /// From the intended to the actual send: how late the generator was.
     pub intended_to_sent: Hdr,
+    /// The same of requests that the target left room for: what is the generator's own fault. Empty where an older record does not say.
+    #[serde(default, skip_serializing_if = "Hdr::is_empty")]
+    pub own_lateness: Hdr,
 }
 
 /// How a window ended.

@@ -172,6 +172,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             intended_to_ack: hdr(requests.iter().map(|request| request.lag_us + request.service_us)),
             sent_to_ack: hdr(requests.iter().map(|request| request.service_us)),
             intended_to_sent: hdr(requests.iter().map(|request| request.lag_us)),
+            own_lateness: hdr(requests.iter().map(|request| request.lag_us)),
         },
         series: (0..4).map(|second| point(requests, second)).collect(),
         end_to_end: Some(EndToEnd {

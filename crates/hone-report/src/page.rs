@@ -68,7 +68,7 @@ fn optimization_with(
         .child(before_details(told))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
-        .child(builds::of(&optimization.artifacts, &optimization.steps))
+        .child(builds::of(optimization))
         .child(workloads::side_by_side(&optimization.training, &judging))
         .children(circumstances::durability(&optimization.durability, &promised))
         .child(circumstances::machine(&optimization.machine))

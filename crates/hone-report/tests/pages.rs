@@ -297,6 +297,8 @@ fn rewriting() -> hone_record::Rewriting {
         search_builds: 0,
         profiled_functions: None,
         layout_modified: None,
+        not_optimized: 0,
+        wants_more_samples: None,
         stale_share: 0.0,
         bundle: None,
     }
@@ -975,7 +977,7 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
         "Saved at this load: ",
         " windows of the first state and 13 of what is kept, in pairs",
         "Where the time went, before the first change",
-        "the target's own user code",
+        "the target's user code, libraries with it",
         "records a batch",
         "Where the CPU goes, and what a build could bring at most",
         "one record a request <each>",

@@ -124,7 +124,10 @@ impl Store {
     /// # Errors
     /// When the address is none, or its settings in the environment make no sense.
     pub fn open(address: &str) -> Result<Self, StoreError> {
-        Self::open_with(address, std::env::vars())
+        // A variable that is no text is no setting of a store.
+        let texts = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self::open_with(address, texts)
     }
 
     /// As [`Store::open`], with settings in place of the process' environment.

@@ -25,9 +25,20 @@ const VERSION_BYTES: u64 = 64 * 1024;
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
-    /// The first number of the form `1.2` or `1.2.3` in a text. `None` when there is none.
+    /// The first number of the form `1.2` or `1.2.3` in a text; of a JDK, whose first release of a year has no more, its major number.
+    /// `None` when there is none.
     pub fn first_in(text: &str) -> Option<Self> {
-        text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(Self::parse)
+        text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .find_map(Self::parse)
+            .or_else(|| Self::of_jdk(text))
+    }
+
+    /// `openjdk 25 2025-09-16`, `java version "25" 2025-09-16 LTS`, `java 25 2025-09-16 LTS`.
+    fn of_jdk(text: &str) -> Option<Self> {
+        let named = ["openjdk version ", "openjdk ", "java version ", "java "];
+        let behind = named.iter().find_map(|name| text.trim_start().strip_prefix(name))?;
+        let major = behind.split_whitespace().next()?.trim_matches('"').split(['+', '-']).next()?;
+        Some(Self(major.parse().ok()?, 0, 0))
     }
 
     fn parse(word: &str) -> Option<Self> {
@@ -305,6 +316,9 @@ mod tests {
         check("kcat - Apache Kafka producer 1.7.1", Some(Version(1, 7, 1)));
         check("perf version 6.1.99-rc2", Some(Version(6, 1, 99)));
         check("4.2", Some(Version(4, 2, 0)));
+        check("openjdk 25 2025-09-16", Some(Version(25, 0, 0)));
+        check("java version \"26-ea\" 2026-03-17", Some(Version(26, 0, 0)));
+        check("openjdk version \"17.0.15\" 2025-04-15", Some(Version(17, 0, 15)));
         check("no number, 17 and 99999999999.1 are none", None);
         assert!(Version(1, 9, 0) < Version(1, 10, 0));
     }

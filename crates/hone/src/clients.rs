@@ -1,5 +1,6 @@
 //! Client programs that send a load: started through the door, watched, and ended with the load.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,11 +31,20 @@ impl<'a> Clients<'a> {
     }
 
     fn folder(&self) -> Result<Folder, String> {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = self.scratch.join(format!("hone-client-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .map_err(|error| format!("its folder {} can't be made: {error}", path.display()))?;
-        Ok(Folder(path))
+        let words = |path: &Path, error: &std::io::Error| {
+            format!("its folder {} can't be made: {error}", path.display())
+        };
+        std::fs::create_dir_all(&self.scratch).map_err(|error| words(&self.scratch, &error))?;
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = self.scratch.join(format!("hone-client-{}-{number}", std::process::id()));
+            // One that is there is somebody's: what is written into it could lead elsewhere.
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(words(&path, &error)),
+            }
+        }
     }
 }
 

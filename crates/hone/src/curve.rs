@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result, bail};
 use hone_compare::why_it_does_not_count;
 use hone_record::{
     Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint, EventKind, Machine, Metric, Outcome,
-    Window, Workload,
+    Requirement, Window, Workload,
 };
 
 use crate::aim::{Aim, Beside};
 use crate::capacity::{self, Next, Said};
 use crate::folder::RunFolder;
 use crate::progress::Progress;
-use crate::require::Rule;
+use crate::require::{Rule, is_the_generators, measured_words};
 use crate::show::curve::point_line;
 
 /// The file of a search's record, and of a sweep's.
@@ -164,13 +164,15 @@ fn judged(window: &Window) -> (Option<bool>, Option<String>) {
         (Some(why), false) => return (Some(false), Some(why)),
         (None, _) => {}
     }
-    let broken = window.requirements.iter().find(|rule| rule.met != Some(true));
-    match broken {
-        None => (Some(true), None),
-        Some(rule) => {
-            let why = rule.reason.clone().unwrap_or_else(|| crate::require::measured_words(rule));
-            (Some(false), Some(format!("{}: {why}", rule.rule)))
-        }
+    let (late, told): (Vec<_>, Vec<_>) = window.requirements.iter().partition(|rule| is_the_generators(rule));
+    let why = |rule: &Requirement| {
+        let why = rule.reason.clone().unwrap_or_else(|| measured_words(rule));
+        Some(format!("{}: {why}", rule.rule))
+    };
+    match (told.into_iter().find(|rule| rule.met != Some(true)), late.first()) {
+        (Some(broken), _) => (Some(false), why(broken)),
+        (None, Some(late)) => (None, why(late)),
+        (None, None) => (Some(true), None),
     }
 }
 
@@ -207,5 +209,8 @@ mod tests {
             Some(false),
             "one in ten failed"
         );
+        let late = |window: &mut Window| window.latencies.own_lateness.record_ns(2_000);
+        assert_eq!(held(late, "p50<=1us"), None, "the generator's own lateness is not the target's");
+        assert_eq!(held(late, "p50<=1ms"), Some(true));
     }
 }

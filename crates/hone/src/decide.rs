@@ -228,6 +228,24 @@ mod tests {
         }
     }
 
+    /// The comparator does not see them: without this a change that loses records would be kept for its CPU.
+    #[test]
+    fn what_is_better_and_breaks_a_guard_rail_is_rejected() {
+        let better = crate::show::comparison::tests::comparison(Some(Verdict::NotShown));
+        let worse = crate::show::comparison::tests::comparison(Some(Verdict::Worse));
+        let guard = |held| Guard {
+            rule: "failed requests".to_owned(),
+            seen: "0 % before, 3 % after".to_owned(),
+            held,
+        };
+        assert_eq!(decide(&better, &[]).0, Decision::Accepted);
+        assert_eq!(decide(&better, &[guard(true), guard(true)]).0, Decision::Accepted);
+        let (decision, why) = decide(&better, &[guard(true), guard(false)]);
+        assert_eq!(decision, Decision::Rejected);
+        assert!(why.ends_with("a guard rail broke: failed requests (0 % before, 3 % after)"), "{why}");
+        assert_eq!(decide(&worse, &[guard(true)]).0, Decision::Rejected);
+    }
+
     fn state(records: u64, failed: u64, lag: Option<u64>) -> BatchState {
         BatchState {
             acked_records: records,

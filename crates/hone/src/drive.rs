@@ -21,7 +21,7 @@ use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::climb;
-use crate::folder::RunFolder;
+use crate::folder::{RunFolder, read_record};
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
@@ -251,6 +251,7 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         b,
         workload_b: (other != workload).then_some(other),
         workload,
+        unlike_promises: unlike_promises(contest, &pairs),
         design: contest.design.clone(),
         unmeasured_pairs: (contest.design.order.len() - pairs.len()) as u32,
         pairs,
@@ -261,6 +262,16 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         pilot: contest.pilot.clone(),
         one_layout: Vec::new(),
     }
+}
+
+/// As the first A/B pair saw the targets: nobody changes them in between but the run itself.
+fn unlike_promises(contest: &Contest<'_>, pairs: &[PairOutcome]) -> Vec<String> {
+    let environment = |name: &str| read_record::<Window>(&contest.folder.join(name)).ok()?.environment;
+    let seen = pairs
+        .iter()
+        .filter(|pair| pair.kind == PairKind::Test)
+        .find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
+    seen.map_or_else(Vec::new, |(a, b)| hone_record::unlike_promises([&a, &b]))
 }
 
 /// A pair, and whether an arm failed in it (neighbours that disturb it are no failure).
@@ -780,6 +791,26 @@ mod tests {
             busy.facts.target_cpu = known.then_some(cpu);
             let [first, second] = neighbours([&quiet, &busy]);
             assert_eq!(disturbed(&rule, [&first, &second]).is_some(), drops, "{known}");
+        }
+    }
+
+    #[test]
+    fn arms_of_a_duet_are_half_a_gap_apart_in_the_order_that_was_drawn() {
+        for requests_per_s in [0.5, 3.0, 100.0, 2_000.0, 90_000.0] {
+            let load = Workload { requests_per_s, ..window().workload };
+            let gap_s = 1.0 / requests_per_s;
+            for order in [[0, 1], [1, 0]] {
+                let begin = staggered(order, &load);
+                let apart_s = begin[order[1]].duration_since(begin[order[0]]).as_secs_f64();
+                assert!(apart_s > 0.0 && apart_s <= 1.0, "{apart_s}");
+                let beside_gaps = (apart_s / gap_s).fract();
+                assert!((beside_gaps - 0.5).abs() < 1e-3, "{apart_s} s at {requests_per_s}/s");
+                assert_eq!(
+                    begin[order[0]].checked_duration_since(begin[order[1]]),
+                    None,
+                    "the second came first"
+                );
+            }
         }
     }
 

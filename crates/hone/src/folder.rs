@@ -39,8 +39,7 @@ impl RunFolder {
 
     /// Makes `parent/name-NNN` with the next free number, and proves that it can be written.
     pub(crate) fn create(parent: &Path, name: &str) -> Result<Self> {
-        let cannot =
-            || format!("the output folder {} can't be written; name another with --output", parent.display());
+        let cannot = || format!("the output folder {} can't be written; name another one", parent.display());
         fs::create_dir_all(parent).with_context(cannot)?;
         for number in 1..100_000 {
             let path = parent.join(format!("{name}-{number:03}"));
@@ -181,7 +180,7 @@ mod tests {
         let file = parent.path().join("file");
         fs::write(&file, "x").unwrap();
         let message = format!("{:#}", RunFolder::create(&file, "run").unwrap_err());
-        assert!(message.contains("can't be written; name another with --output"), "{message}");
+        assert!(message.contains("can't be written; name another one"), "{message}");
         assert!(RunFolder::open(&file).is_err());
     }
 }

@@ -52,6 +52,14 @@ pub(crate) struct Wish {
     pub(crate) thread: Option<String>,
 }
 
+impl Wish {
+    /// An option that chooses.
+    fn option(&self) -> Option<&'static str> {
+        let object = self.object.as_ref().map(|_| "--object");
+        object.or_else(|| self.thread.as_ref().map(|_| "--thread"))
+    }
+}
+
 /// One map of all sources.
 pub(crate) fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
     let mut map = Heatmap::default();
@@ -62,6 +70,12 @@ pub(crate) fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
                 map.notes.extend(ran.notes.iter().cloned());
             }
             Source::Saved(saved) => {
+                if let Some(option) = wish.option() {
+                    return Err(Usage(format!(
+                        "a saved heatmap holds what it was made of, and {option} can't choose in it; name the run that it was made of"
+                    ))
+                    .into());
+                }
                 map.sides.extend(saved.sides.iter().cloned());
                 map.notes.extend(saved.notes.iter().cloned());
             }

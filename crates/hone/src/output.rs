@@ -13,27 +13,35 @@ use hone_record::SeriesPoint;
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
-    temporary: PathBuf,
+    /// What gets the name in the end; `None` of what is no file, such as a pipe or `/dev/stdout`, whose place no file may take.
+    temporary: Option<PathBuf>,
 }
 
 impl Output {
     pub(crate) fn claim(path: &Path) -> Result<Self> {
         let cannot = || format!("the output file {} can't be written", path.display());
         let name = path.file_name().filter(|_| !path.is_dir()).with_context(cannot)?;
+        if path.metadata().is_ok_and(|about| !about.is_file()) {
+            return Ok(Self { path: path.to_owned(), temporary: None });
+        }
+        // A link stays one, and the file that it leads to is written.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = path.file_name().unwrap_or(name);
         let temporary =
             path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
         fs::write(&temporary, "").with_context(cannot)?;
-        Ok(Self { path: path.to_owned(), temporary })
+        Ok(Self { temporary: Some(temporary), path })
     }
 
-    /// Writes the text whole or not at all. What could not be written is not kept half.
-    pub(crate) fn keep(self, text: &str) -> Result<()> {
+    /// Writes the content whole or not at all. What could not be written is not kept half.
+    pub(crate) fn keep(self, content: impl AsRef<[u8]>) -> Result<()> {
         let write = || {
-            let mut file = File::create(&self.temporary)?;
-            file.write_all(text.as_bytes())?;
+            let Some(temporary) = &self.temporary else { return fs::write(&self.path, content.as_ref()) };
+            let mut file = File::create(temporary)?;
+            file.write_all(content.as_ref())?;
             // A disk that is full may say so only now.
             file.sync_all()?;
-            fs::rename(&self.temporary, &self.path)
+            fs::rename(temporary, &self.path)
         };
         write().with_context(|| format!("the output file {} can't be written", self.path.display()))
     }
@@ -41,7 +49,9 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.temporary);
+        if let Some(temporary) = &self.temporary {
+            let _ = fs::remove_file(temporary);
+        }
     }
 }
 
@@ -136,5 +146,24 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "text");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(Output::claim(folder.path()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link, null] = ["real", "link", "null"].map(|name| folder.path().join(name));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        Output::claim(&link).unwrap().keep("new").unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert!(link.is_symlink());
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        Output::claim(&null).unwrap().keep(b"bytes").unwrap();
+        assert_eq!(
+            fs::read_link(&null).unwrap(),
+            Path::new("/dev/null"),
+            "a file has taken the place of a device"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 }

@@ -86,6 +86,14 @@ impl FromStr for What {
     }
 }
 
+/// How the reason of a rule begins that can't be judged for the generator's own lateness.
+const LATER_ITSELF: &str = "the generator itself was later than that";
+
+/// Whether it is the generator's fault that a window can't tell.
+pub(crate) fn is_the_generators(requirement: &Requirement) -> bool {
+    requirement.reason.as_ref().is_some_and(|reason| reason.starts_with(LATER_ITSELF))
+}
+
 /// What is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
@@ -308,15 +316,28 @@ impl Rule {
                 (None, Some(false), Some("saturated: it only grew".to_owned()))
             }
             _ => match self.what.of(window) {
-                Ok(told) => {
-                    let met = self.weigh(told);
-                    (met.map(|_| told.least), met, self.beside(told, window))
-                }
+                Ok(told) => match (self.weigh(told), self.own_lateness_us(window)) {
+                    (Some(false), Some(own_us)) if own_us > self.limit => {
+                        (None, None, Some(format!("{LATER_ITSELF}: {}", span_us(own_us))))
+                    }
+                    (met, _) => (met.map(|_| told.least), met, self.beside(told, window)),
+                },
                 Err(why) => (None, None, Some(why)),
             },
         };
         let unit = self.what.unit().name().to_owned();
         Requirement { rule: self.to_string(), limit: self.limit, measured, unit, met, reason }
+    }
+
+    /// What the generator alone, without the target, makes of the latency that it bounds; `None` for a rule of something else.
+    fn own_lateness_us(&self, window: &Window) -> Option<f64> {
+        self.latency_limit_us()?;
+        let own = &window.latencies.own_lateness;
+        match self.what {
+            What::Latency(quantile) | What::EndToEnd(quantile) => own.quantile_us(quantile),
+            What::Mean => own.mean_us(),
+            _ => own.max_us(),
+        }
     }
 
     /// Whether it holds wherever the value lies; `None` when that depends.
@@ -424,6 +445,29 @@ mod tests {
         }
         let unknown = rule("p99.9<1s").judge(&window).reason.unwrap();
         assert_eq!(unknown, "too few samples: 1,000, needed 10,000");
+    }
+
+    #[test]
+    fn what_the_generator_spoils_is_not_charged_to_the_target() {
+        let mut window = window();
+        (0..980).for_each(|_| window.latencies.own_lateness.record_ns(1_000));
+        (0..20).for_each(|_| window.latencies.own_lateness.record_ns(900_000));
+        for (text, met) in [
+            // Two in a hundred were sent that late by the generator alone.
+            ("p99<800us", None),
+            ("max<800us", None),
+            ("p99<950us", Some(false)),
+            ("p90<800us", Some(false)),
+            ("p99<2ms", Some(true)),
+            ("p99>2ms", Some(false)),
+            ("records>250", Some(false)),
+        ] {
+            let judged = rule(text).judge(&window);
+            assert_eq!(judged.met, met, "{text}");
+            assert_eq!(is_the_generators(&judged), met.is_none(), "{text}: {judged:?}");
+        }
+        let reason = rule("p99<800us").judge(&window).reason.unwrap();
+        assert_eq!(reason, "the generator itself was later than that: 900 µs");
     }
 
     /// 985 requests came within 1 to 985 µs, and 15 did not come within a second.

@@ -457,6 +457,7 @@ pub(crate) fn judged(
         pilot: None,
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
+        unlike_promises: Vec::new(),
     }
 }
 

@@ -63,9 +63,9 @@ const SERVED: [&str; 2] = ["--port", "{port}"];
 /// What loads servers of HTTP: part of Debian's package nghttp2-client, and counts exactly.
 const HTTP_LOAD: &str = "h2load --h1 -n {operations} -c 16";
 
-/// The whole text.
-pub(crate) fn text(choice: &Choice<'_>) -> String {
-    let sections = [head(choice), target(choice), workloads(choice), optimize(choice.found.kind)];
+/// The whole text of a file of this name.
+pub(crate) fn text(choice: &Choice<'_>, own: &str) -> String {
+    let sections = [head(choice, own), target(choice), workloads(choice), optimize(choice.found.kind)];
     sections.join("\n")
 }
 
@@ -142,13 +142,13 @@ fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", words.join(", "))
 }
 
-fn head(choice: &Choice<'_>) -> String {
+fn head(choice: &Choice<'_>, own: &str) -> String {
     let file = choice.found.file.display();
     format!(
         "# Written by `hone init`, from {file} ({}). What only you can know is marked {MARK}. All keys: docs/formats.md.\n\
          #\n\
-         #     hone optimize hone.toml --dry-run    # every command line, nothing is run\n\
-         #     hone optimize hone.toml\n\
+         #     hone optimize {own} --dry-run    # every command line, nothing is run\n\
+         #     hone optimize {own}\n\
          \n\
          name = {}\n",
         choice.found.kind.name(),
@@ -392,7 +392,7 @@ mod tests {
 
     fn written(survey: &Survey, load: Load, source: &str) -> String {
         let found = &survey.found[0];
-        text(&Choice { survey, found, program: &found.programs[0], load, source, trouble: None })
+        text(&Choice { survey, found, program: &found.programs[0], load, source, trouble: None }, "hone.toml")
     }
 
     const SERVES: Signs = Signs { listens: true, http: false, pprof: false };

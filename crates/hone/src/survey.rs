@@ -168,6 +168,10 @@ fn of_program(path: &Path) -> Result<Survey> {
 /// An ELF file of the kinds that are started.
 fn is_program(path: &Path) -> bool {
     let mut head = [0_u8; 18];
+    // A pipe would wait for somebody who writes into it.
+    if !fs::metadata(path).is_ok_and(|about| about.is_file()) {
+        return false;
+    }
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
     // Little-endian, 64 bits; ET_EXEC or ET_DYN, which libraries are, too.
     read.is_ok() && head.starts_with(b"\x7fELF\x02\x01") && [[2, 0], [3, 0]].contains(&[head[16], head[17]])

@@ -175,7 +175,10 @@ fn check_librdkafka(broker: &Broker) {
     // The wire engine sends what it is told to: five records a request.
     let read_back = load(broker, "own", "400", "wire", &[]);
     let own = xray(broker, "own");
-    assert!(own["batches"].as_u64() >= read_back["batches"].as_u64(), "with the warm-up: {own:#}");
+    assert!(
+        own["batches"].as_u64().unwrap() >= read_back["batches"].as_u64().unwrap(),
+        "with the warm-up: {own:#}"
+    );
 }
 
 #[test]

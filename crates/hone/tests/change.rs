@@ -102,6 +102,14 @@ fn a_setting_of_the_cluster_is_set_for_b_alone_and_taken_back() {
     let ran = hone_in(folder.path(), &args);
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     assert_eq!(for_cluster(&broker, "compression.type"), None);
+    // In force while B was loaded, and while A was not, whichever of them came first.
+    let run = folder.path().join("runs/compare-002");
+    let body = ran.json()["body"].take();
+    let pairs = body["pairs"].as_array().unwrap();
+    for (index, pair) in pairs.iter().enumerate().filter(|(_, pair)| pair["kind"] == "test") {
+        let set = |arm| window(&run, index, arm)["environment"]["broker_config"]["compression.type"].clone();
+        assert_eq!((set("a"), set("b")), (serde_json::Value::Null, "zstd".into()), "{pair}");
+    }
     // One that is set already goes back to what it was, and not to the default.
     Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "lz4").unwrap();
     let ran = hone_in(folder.path(), &args);

@@ -167,6 +167,33 @@ fn crashing_once(folder: &Path) -> String {
     format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
 }
 
+/// What always comes second finds the disk and the caches as the first one left them: chance decides, and what was drawn is what happens.
+#[test]
+fn arms_begin_in_the_order_that_was_drawn() {
+    for mode in ["solo", "duet"] {
+        let folder = tempfile::tempdir().unwrap();
+        let starts = folder.path().join("starts");
+        let telling = |name: &str| {
+            let hone = env!("CARGO_BIN_EXE_hone");
+            let body = format!("echo {name} >> {}; exec {hone} broker \"$@\"", starts.display());
+            let script = stage::script(folder.path(), &format!("broker-{name}"), &body);
+            format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+        };
+        let (a, b) = (telling("A"), telling("B"));
+        let args =
+            [&["compare", &a, &b, "--mode", mode, "--control-pairs", "0", "--json", "--quiet"][..], &SMALL]
+                .concat();
+        let ran = hone_in(folder.path(), &args);
+        assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+        let swapped = ran.json()["body"]["design"]["swapped"].clone();
+        let swapped: Vec<bool> = serde_json::from_value(swapped).unwrap();
+        assert!(swapped.contains(&true) && swapped.contains(&false), "{swapped:?}");
+        let drawn: String =
+            swapped.iter().map(|swapped| if *swapped { "B\nA\n" } else { "A\nB\n" }).collect();
+        assert_eq!(fs::read_to_string(&starts).unwrap(), drawn, "{mode}");
+    }
+}
+
 #[test]
 fn an_arm_that_crashes_is_an_outcome_that_is_not_measured_again() {
     for mode in ["solo", "duet"] {

@@ -132,6 +132,15 @@ fn path_with(folder: &Path) -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 
+/// One attempt.
+struct Failed {
+    why: String,
+    /// Whether every command ended as it should, and only what was printed differs.
+    all_ended: bool,
+    /// Share of the time in which some task waited for a core.
+    busy: f64,
+}
+
 #[test]
 fn every_command_runs_and_prints_what_the_page_shows() {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_hone"));
@@ -142,9 +151,12 @@ fn every_command_runs_and_prints_what_the_page_shows() {
     let attempt = || {
         let folder = tempfile::tempdir().unwrap();
         let before = (Instant::now(), waited());
-        let found =
-            ran(&steps, folder.path(), &path, LIMIT_S).and_then(|printed| differences(&steps, &printed));
-        found.map_err(|why| (why, (waited() - before.1) / before.0.elapsed().as_secs_f64()))
+        let found = match ran(&steps, folder.path(), &path, LIMIT_S) {
+            Err(why) => Err((why, false)),
+            Ok(printed) => differences(&steps, &printed).map_err(|why| (why, true)),
+        };
+        let busy = || (waited() - before.1) / before.0.elapsed().as_secs_f64();
+        found.map_err(|(why, all_ended)| Failed { why, all_ended, busy: busy() })
     };
     let mut failed = Vec::new();
     while failed.len() < 3 {
@@ -153,10 +165,13 @@ fn every_command_runs_and_prints_what_the_page_shows() {
     }
     let told: Vec<String> = failed
         .iter()
-        .map(|(why, busy)| format!("tasks waited for a core {:.0} % of the time: {why}", 100.0 * busy))
+        .map(|Failed { why, busy, .. }| {
+            format!("tasks waited for a core {:.0} % of the time: {why}", 100.0 * busy)
+        })
         .collect();
-    let is_busy = failed.iter().all(|(_, busy)| *busy > BUSY);
-    assert!(is_busy && std::env::var_os("HONE_LONG").is_none(), "three times:\n{}", told.join("\n"));
+    // Neighbours change what is measured. What a command is and how it ends they don't.
+    let is_excused = failed.iter().all(|failed| failed.all_ended && failed.busy > BUSY);
+    assert!(is_excused && std::env::var_os("HONE_LONG").is_none(), "three times:\n{}", told.join("\n"));
     too_busy(&told.join("\n"));
 }
 

@@ -144,6 +144,9 @@ pub enum Only {
     Is(&'static str, String),
     /// It is there and not empty.
     Present(&'static str),
+    /// It is there and names no internal topic, which begin with two underscores: coordinators write a batch for each commit by
+    /// the way of a producer's, and no linger mends those.
+    OfUsers(&'static str),
 }
 
 /// Where a quantity is found.
@@ -167,6 +170,9 @@ impl Pick {
         self.only.iter().all(|only| match only {
             Only::Is(label, wanted) => sample.labels.get(label).as_deref() == Some(wanted.as_str()),
             Only::Present(label) => sample.labels.get(label).is_some_and(|value| !value.is_empty()),
+            Only::OfUsers(label) => {
+                sample.labels.get(label).is_some_and(|value| !value.is_empty() && !value.starts_with("__"))
+            }
         })
     }
 
@@ -175,6 +181,7 @@ impl Pick {
         let conditions = self.only.iter().map(|only| match only {
             Only::Is(label, value) => Cow::Owned(format!("{label}=\"{value}\"")),
             Only::Present(label) => Cow::Owned(format!("{label}!=\"\"")),
+            Only::OfUsers(label) => Cow::Owned(format!("{label}!=\"\",{label}!~\"__.*\"")),
         });
         let more = (!more.is_empty()).then_some(Cow::Borrowed(more));
         let all: Vec<Cow<'_, str>> = more.into_iter().chain(conditions).collect();
@@ -306,7 +313,7 @@ fn kafka_picks(names: &BTreeSet<String>) -> Vec<Pick> {
         .into_iter()
         .filter_map(|(quantity, bean)| {
             let (metric, named, counting) = kafka_metric(bean, &find)?;
-            let only = named.into_iter().chain([Only::Present("topic")]).collect();
+            let only = named.into_iter().chain([Only::OfUsers("topic")]).collect();
             Some(pick(quantity, metric, only, counting))
         })
         .collect();
@@ -425,22 +432,22 @@ mod tests {
         for (all, selector, counting) in [
             (
                 &["kafka_server_brokertopicmetrics_totalproducerequests_total"][..],
-                "kafka_server_brokertopicmetrics_totalproducerequests_total{topic!=\"\"}",
+                "kafka_server_brokertopicmetrics_totalproducerequests_total{topic!=\"\",topic!~\"__.*\"}",
                 Counting::Sum,
             ),
             (
                 &["kafka_server_BrokerTopicMetrics_TotalProduceRequestsPerSec_Count"],
-                "kafka_server_BrokerTopicMetrics_TotalProduceRequestsPerSec_Count{topic!=\"\"}",
+                "kafka_server_BrokerTopicMetrics_TotalProduceRequestsPerSec_Count{topic!=\"\",topic!~\"__.*\"}",
                 Counting::Sum,
             ),
             (
                 &["kafka_server_BrokerTopicMetrics_Count", "kafka_server_BrokerTopicMetrics_OneMinuteRate"],
-                "kafka_server_BrokerTopicMetrics_Count{name=\"TotalProduceRequestsPerSec\",topic!=\"\"}",
+                "kafka_server_BrokerTopicMetrics_Count{name=\"TotalProduceRequestsPerSec\",topic!=\"\",topic!~\"__.*\"}",
                 Counting::Sum,
             ),
             (
                 &["kafka_server_brokertopicmetrics_totalproducerequestspersec_oneminuterate"],
-                "kafka_server_brokertopicmetrics_totalproducerequestspersec_oneminuterate{topic!=\"\"}",
+                "kafka_server_brokertopicmetrics_totalproducerequestspersec_oneminuterate{topic!=\"\",topic!~\"__.*\"}",
                 Counting::Rate,
             ),
         ] {

@@ -360,7 +360,7 @@ impl Gatherer {
             self.found.control += 1;
             return;
         }
-        if i64::from(header.record_count) < i64::from(header.last_offset_delta) + 1 {
+        if header.is_compacted() {
             self.compacted += 1;
             self.found.batches += 1;
             return;

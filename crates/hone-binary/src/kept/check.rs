@@ -151,16 +151,26 @@ impl Keeper<'_> {
         let finished = self.runner.run(&call)?;
         let _ = std::fs::remove_file(&output);
         let words = finished.stdout_text()? + "\n" + &finished.stderr_text()?;
-        let said = Said::parse(&words);
-        if said.profiled_functions.is_none() {
-            let what = "can't be judged: llvm-bolt did not say how many functions have a profile".to_owned();
+        let (said, stale) = (Said::parse(&words), stale_functions(&words));
+        if let Some(unsaid) = unsaid(&said, &stale) {
+            let what = format!("can't be judged: llvm-bolt did not say {unsaid}");
             let program = input.executable.clone();
             return Err(
                 KeptFault::Program { program, what, next: "use BOLT 19 to 22, or --names-only" }.into()
             );
         }
-        Ok((said, stale_functions(&words)))
+        Ok((said, stale))
     }
+}
+
+/// What a version of BOLT with other words leaves open: without it, nothing would look lost.
+fn unsaid(said: &Said, stale: &HashSet<String>) -> Option<&'static str> {
+    if said.profiled_functions.is_none() {
+        return Some("how many functions have a profile");
+    }
+    let has_stale = said.stale_functions.is_some_and(|functions| functions > 0);
+    let is_untold = said.stale_samples.is_none() && stale.is_empty();
+    (has_stale && is_untold).then_some("which functions, or how many samples, are stale")
 }
 
 /// Why BOLT takes nothing of a profile, or can't be held to what it says.
@@ -366,6 +376,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bolt::Part;
 
     #[test]
     fn stale_functions_are_named_by_bolt() {
@@ -373,6 +384,24 @@ mod tests {
         let names = stale_functions(words);
         assert_eq!(names, ["main", "_ZL4stepmm", "free"].map(str::to_owned).into());
         assert_eq!(stale_functions("nothing"), HashSet::new());
+    }
+
+    #[test]
+    fn a_bolt_that_does_not_say_what_is_stale_is_no_bolt_that_finds_nothing_stale() {
+        let said = |stale_functions, stale_samples| Said {
+            profiled_functions: Some(Part { of_them: 50, all: 60 }),
+            stale_functions,
+            stale_samples,
+            ..Said::default()
+        };
+        let named = HashSet::from(["main".to_owned()]);
+        let untold = Some("which functions, or how many samples, are stale");
+        assert_eq!(unsaid(&Said::default(), &named), Some("how many functions have a profile"));
+        assert_eq!(unsaid(&said(Some(40), None), &HashSet::new()), untold);
+        assert_eq!(unsaid(&said(Some(40), None), &named), None);
+        assert_eq!(unsaid(&said(Some(40), Some(Part { of_them: 1, all: 9 })), &HashSet::new()), None);
+        assert_eq!(unsaid(&said(Some(0), None), &HashSet::new()), None);
+        assert_eq!(unsaid(&said(None, None), &HashSet::new()), None);
     }
 
     proptest! {

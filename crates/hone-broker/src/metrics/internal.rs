@@ -102,9 +102,12 @@ fn partitions(node: &Node, page: &mut Page) {
             "Offset of the first record of the oldest open transaction, or the high watermark",
             |partition| partition.bounds().last_stable.unsigned_abs(),
         ),
-        ("hone_broker_partition_unflushed_bytes", Gauge, "Bytes that are not on the disk yet", |partition| {
-            partition.unflushed_bytes()
-        }),
+        (
+            "hone_broker_partition_unflushed_bytes",
+            Gauge,
+            "Bytes that are not on the disk yet",
+            Partition::volatile_bytes,
+        ),
     ];
     let topics = node.topics.all();
     for (name, kind, help, value) in FAMILIES {

@@ -184,6 +184,11 @@ fn what_is_behind_a_strict_batch_is_seen_with_it() {
     // What comes while a flush is under way is not covered by it.
     let dirty = partition.log().take_dirty();
     append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    // Until it has ended, its bytes are on the disk as little as those behind it.
+    assert_eq!(
+        (partition.unflushed_bytes(), partition.volatile_bytes()),
+        (one.len() as u64, 4 * one.len() as u64)
+    );
     append(&partition, &one, Ack::Strict, 0).unwrap();
     append(&partition, &one, Ack::Relaxed, 0).unwrap();
     assert_eq!(visible(), 1);
@@ -191,6 +196,7 @@ fn what_is_behind_a_strict_batch_is_seen_with_it() {
     let bounds = partition.log().bounds();
     assert_eq!((bounds.high_watermark, bounds.flushed), (4, 3));
     partition.flush().unwrap();
+    assert_eq!(partition.volatile_bytes(), 0);
     assert_eq!(visible(), 6);
     partition.take_waiting(&mut wake);
     assert_eq!(wake, [ticket]);

@@ -237,7 +237,9 @@ fn of_text(line: &str) -> Option<Line> {
     let is_digits = |word: &&&str| word.bytes().all(|byte| byte.is_ascii_digit() || b",.".contains(&byte));
     let digits = words[..at].iter().rev().take_while(is_digits).count();
     let is_time = |word: &str| word.split_once(['.', ',']).is_some_and(|(_, places)| places.len() >= 6);
-    let first = at - digits + usize::from(digits > 1 && is_time(words[at - digits]));
+    let has_cpus = at.checked_sub(digits + 1).is_some_and(|scope| is_of_several_cpus(words[scope]));
+    let is_other = |word: &str| is_time(word) || has_cpus;
+    let first = at - digits + usize::from(digits > 1 && is_other(words[at - digits]));
     let scope =
         words[..at - digits].iter().filter(|word| !is_time(word)).copied().collect::<Vec<_>>().join(" ");
     let running = line.rsplit_once('(').and_then(|(_, share)| decimal(share.trim_end().strip_suffix("%)")?));
@@ -246,6 +248,16 @@ fn of_text(line: &str) -> Option<Line> {
         event: of_event(words[at])?,
         count: whole(&words[first..at].concat())?,
         running_percent: running,
+    })
+}
+
+/// `S0`, `S0-D0-C1`, `N1`, `S0-D0-L3-ID0`: sockets, dies, cores, nodes and caches, behind which perf says how many CPUs are in them.
+fn is_of_several_cpus(scope: &str) -> bool {
+    const KINDS: [&str; 7] = ["S", "D", "CLS", "L", "ID", "C", "N"];
+    scope.split('-').all(|part| {
+        let (kind, number) =
+            part.split_at(part.find(|sign: char| sign.is_ascii_digit()).unwrap_or(part.len()));
+        KINDS.contains(&kind) && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
@@ -325,6 +337,26 @@ mod tests {
         let read = per_1000(text);
         assert_eq!(read[1], (Some("reactor-1-77".to_owned()), vec![(L1I.to_owned(), 40.0)]));
         assert_eq!(read[0], (Some("idle-78".to_owned()), vec![(L1I.to_owned(), 1.0)]));
+    }
+
+    #[test]
+    fn how_many_cpus_a_socket_has_is_no_part_of_its_count() {
+        let of = |scope: &str| {
+            let text =
+                format!("{scope}  4  2,000,000  instructions\n{scope}  4  25 000  L1-icache-load-misses\n");
+            per_1000(&text).remove(0)
+        };
+        for scope in ["S0", "S0-D0-C1", "N1", "S0-D0-L3-ID0"] {
+            assert_eq!(of(scope), (Some(scope.to_owned()), vec![(L1I.to_owned(), 12.5)]));
+            let timed = of(&format!("     1.000100000 {scope}"));
+            assert_eq!(timed, (Some(scope.to_owned()), vec![(L1I.to_owned(), 12.5)]));
+        }
+        assert!(
+            !["CPU0", "reactor-1-77", "S", "0", "s0", "S0x", "", "S0-"].into_iter().any(is_of_several_cpus)
+        );
+        // One CPU is printed without a number of them.
+        let alone = "CPU0  2 000 000  instructions\nCPU0  25 000  L1-icache-load-misses\n";
+        assert_eq!(per_1000(alone), vec![(Some("CPU0".to_owned()), vec![(L1I.to_owned(), 12.5)])]);
     }
 
     #[test]

@@ -240,9 +240,11 @@ fn queue_closure(device: &str, kernel: &dyn Kernel) -> Vec<String> {
     own.into_iter().chain(schedulers).chain([format!("{queue}/wbt_lat_usec")]).collect()
 }
 
-const RIVALS: [(&str, &str); 2] = [
+/// (mm/page-writeback.c, and `overcommit_ratio_handler` and its like in mm/util.c).
+const RIVALS: [(&str, &str); 3] = [
     ("proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"),
     ("proc/sys/vm/dirty_background_ratio", "proc/sys/vm/dirty_background_bytes"),
+    ("proc/sys/vm/overcommit_ratio", "proc/sys/vm/overcommit_kbytes"),
 ];
 
 /// The attribute that rules in the place of the one at this path when it is not 0.
@@ -375,6 +377,8 @@ mod tests {
         // By their paths alone, known or not.
         assert_eq!(super::closure("sys/block/vda/queue/scheduler", &files), closure);
         assert_eq!(super::closure("proc/sys/vm/dirty_bytes", &files).len(), 2);
+        let overcommit = super::closure("proc/sys/vm/overcommit_kbytes", &files);
+        assert_eq!(overcommit, ["proc/sys/vm/overcommit_kbytes", "proc/sys/vm/overcommit_ratio"]);
         assert_eq!(super::closure("proc/sys/net/core/somaxconn", &files), ["proc/sys/net/core/somaxconn"]);
     }
 }

@@ -1,20 +1,23 @@
 //! The builds side by side: time, size, tools, and the proofs about the profile.
 
-use hone_record::{Artifact, ProfileApplied, ProfileProof, StepReceipt};
+use hone_record::{Artifact, Optimization, ProfileApplied, ProfileProof, StepReceipt};
 
-use super::{absent, command, section};
+use super::{absent, command, paragraph, section};
 use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 
 /// The section.
-pub(crate) fn of(artifacts: &[Artifact], steps: &[StepReceipt]) -> Element {
+pub(crate) fn of(optimization: &Optimization) -> Element {
+    let Optimization { artifacts, steps, .. } = optimization;
     let section = section("builds", "The builds");
     let Some((baseline, _)) = artifacts.split_first() else {
         return section.child(absent("The record holds no build."));
     };
     section
         .child(table(artifacts, baseline, steps).finish())
+        .children(optimization.making_of_profiles().map(|told| paragraph(&told)))
+        .children(optimization.ageing().map(|told| paragraph(&told)))
         .child(el("h3").text("Commands"))
         .children(commands(artifacts))
 }

@@ -45,7 +45,7 @@ fn ceiling(ceiling: &Ceiling, each: &str) -> Element {
 pub(crate) fn parts(cpu_us: f64, user_share: f64, each: &str) -> Markup {
     let share = if user_share.is_finite() { user_share.clamp(0.0, 1.0) } else { 0.0 };
     let figures = format!(
-        "{} CPU per {each}: {} the target's own user code, {} the kernel's.",
+        "{} CPU per {each}: {} the target's user code, libraries with it, {} the kernel's.",
         quantity::time_us(cpu_us),
         quantity::share(share),
         quantity::share(1.0 - share)

@@ -156,6 +156,10 @@ fn rewriting(name: &str, done: &Rewriting) -> Element {
         facts.fact("functions laid out anew", &quantity::count(moved));
     }
     facts.fact("profile in changed functions", &quantity::share(done.stale_share));
+    let short = done.shortfalls();
+    if !short.is_empty() {
+        facts.fact("not laid out", &short.join("; "));
+    }
     if !done.given_up.is_empty() {
         facts.fact("tried and not taken", &done.given_up.join("; "));
     }

@@ -212,6 +212,7 @@ pub(crate) fn bare_comparison(
         pilot: None,
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
+        unlike_promises: Vec::new(),
     }
 }
 
@@ -295,6 +296,7 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         pilot: None,
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
+        unlike_promises: Vec::new(),
     }
 }
 

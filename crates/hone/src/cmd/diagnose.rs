@@ -19,6 +19,7 @@ use crate::diagnose::branched;
 use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
+use crate::output::Output;
 use crate::{Ending, bench, diagnose, experiment, ledger, show};
 
 /// More than this is no output of `perf stat`, and no file of callgrind's.
@@ -80,7 +81,7 @@ pub(crate) struct Arguments {
     workload: Option<String>,
     /// Another build of the target to trace in place of the plain one, which then is not built; with --read, the program that a profile of
     /// BOLT's was taken of.
-    #[arg(long, value_name = "PATH", conflicts_with = "command")]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["command", "pid", "replay"])]
     program: Option<PathBuf>,
     /// The run's folder of an earlier diagnosis, whose trace is replayed.
     #[arg(long, value_name = "RUN", requires = "on")]
@@ -89,10 +90,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROGRAM", requires = "replay")]
     on: Option<PathBuf>,
     /// Hold the run against a budget that --learn wrote; exit code 3 when a figure is worse than it allows.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn", "pid", "replay"])]
     gate: Option<PathBuf>,
     /// Run it several times, and write a budget: each figure, and how much it differs between repeats.
-    #[arg(long, value_name = "FILE", conflicts_with = "read")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "pid", "replay"])]
     learn: Option<PathBuf>,
     /// Repeats that --learn learns from.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "learn")]
@@ -316,7 +317,7 @@ fn learn(
         of = found.diagnosis.source;
     }
     let budget = gate::learn(subject.clone(), of, &all);
-    fs::write(path, budget.text()).with_context(|| format!("{} can't be written", path.display()))?;
+    Output::claim(path)?.keep(budget.text())?;
     desk.show_found("budget", &budget, |budget| show::gate::learned(budget, path))?;
     Ok(Ending::Done)
 }

@@ -49,7 +49,8 @@ fn look() -> Result<Examination> {
         manager: hone_host::observe::package_manager(root),
         rustup: rustc
             .as_ref()
-            .is_some_and(|rustc| rustc.sysroot.components().any(|part| part.as_os_str() == ".rustup")),
+            // Wherever RUSTUP_HOME lies.
+            .is_some_and(|rustc| rustc.sysroot.components().any(|part| part.as_os_str() == "toolchains")),
         // SAFETY: a question without side effects.
         as_root: unsafe { libc::geteuid() } == 0,
     };
@@ -86,14 +87,13 @@ struct Rustc {
 /// What rustc says of itself; `None` without one.
 fn ask_rustc() -> Option<Rustc> {
     let found = Tool::new("rustc", "HONE_RUSTC").locate(&[]).ok()?;
-    let logs = std::env::temp_dir().join(format!("hone-doctor-{}", std::process::id()));
+    let logs = tempfile::tempdir().ok()?;
     let ask = |args: &[&str]| {
-        let runner = System::new(&logs).ok()?;
+        let runner = System::new(logs.path()).ok()?;
         let call = Call::new("rustc", found.path(), "/").args(args.iter().copied()).limit(VERSION_LIMIT);
         runner.run(&call).ok()?.stdout_text().ok()
     };
     let (version, sysroot) = (ask(&["-vV"]), ask(&["--print", "sysroot"]));
-    let _ = std::fs::remove_dir_all(&logs);
     let (version, sysroot) = (version?, PathBuf::from(sysroot?.trim()));
     let host = version.lines().find_map(|line| line.strip_prefix("host: "))?.to_owned();
     let tools = sysroot.join("lib/rustlib").join(host).join("bin");

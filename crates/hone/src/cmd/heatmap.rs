@@ -1,15 +1,15 @@
 //! `hone heatmap`: where in memory the code lies that runs, alone or before and after.
 
-use std::fs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use hone_record::{Envelope, Heatmap};
 
-use super::{Desk, print};
+use super::{Desk, paths};
 use crate::heat::{self, Source, Wish};
+use crate::output::Output;
 use crate::show::heatmap::{self as shown, Look};
 use crate::{Ending, Usage};
 
@@ -95,8 +95,8 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return Err(Usage(told.to_owned()).into());
     }
     let wish = Wish { object: arguments.object.clone(), thread: arguments.thread.clone() };
-    let paths = std::iter::once(&arguments.source).chain(&arguments.other);
-    let sources = paths
+    let sources = std::iter::once(&arguments.source)
+        .chain(&arguments.other)
         .enumerate()
         .map(|(index, path)| heat::read(path, arguments.program(index)))
         .collect::<Result<Vec<_>>>()?;
@@ -106,11 +106,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         desk.show(map, |map| shown::text(map, &look))?;
         return Ok(Ending::Done);
     };
+    let mut written = Vec::new();
     for (path, bytes) in files(path, form, &map, &sources, &wish)? {
-        fs::write(&path, bytes).with_context(|| format!("{} can't be written", path.display()))?;
-        desk.progress.clear();
-        print(&format!("{}\n", path.display()))?;
+        Output::claim(&path)?.keep(bytes)?;
+        written.push(path);
     }
+    desk.show_found("files", &written, |written| paths(written))?;
     Ok(Ending::Done)
 }
 

@@ -89,19 +89,22 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let source = source(&seen.folder, &file);
     let trouble = if found.kind == Kind::Elf { trouble(&seen.folder.join(&program.name)) } else { None };
     let choice = Choice { survey: &seen, found, program: &program, load, source: &source, trouble };
-    let text = starter::text(&choice);
+    let text = starter::text(&choice, &name_of(&file));
     write_new(&file, &text)?;
     let tune = for_tune(&choice, &file)?;
     desk.show_found("init", &written(&choice, file, &text, tune), show::init::text)?;
     Ok(Ending::Done)
 }
 
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Writes the file for `hone tune` beside the experiment, for a target that it can load. One that is there stays.
 fn for_tune(choice: &Choice<'_>, experiment: &Path) -> Result<Option<ForTune>> {
-    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = experiment.file_stem().unwrap_or_default().to_string_lossy();
     let own = if stem == "hone" { "tune.toml".to_owned() } else { format!("{stem}-tune.toml") };
-    let Some(text) = starter::tune_text(choice, &name(experiment), &own) else { return Ok(None) };
+    let Some(text) = starter::tune_text(choice, &name_of(experiment), &own) else { return Ok(None) };
     let file = experiment.with_file_name(own);
     let was_there = file.symlink_metadata().is_ok();
     if !was_there {
@@ -204,5 +207,9 @@ fn write_new(file: &Path, text: &str) -> Result<()> {
         ),
         other => other.with_context(|| format!("{} can't be written", file.display()))?,
     };
-    new.write_all(text.as_bytes()).with_context(|| format!("{} can't be written", file.display()))
+    new.write_all(text.as_bytes()).with_context(|| {
+        // Half a file would keep the next attempt from writing a whole one.
+        let _ = std::fs::remove_file(file);
+        format!("{} can't be written", file.display())
+    })
 }

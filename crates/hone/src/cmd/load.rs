@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     require: Vec<Rule>,
     /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
     /// its true size, by both engines. Takes a minute.
-    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit", "commit"])]
+    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit", "find_capacity", "sweep_rate", "sweep_records"])]
     self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
@@ -109,6 +109,11 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     if arguments.rates.are_asked_for() {
+        if !job.rules.is_empty() {
+            desk.progress.line(
+                "the file's rules (require) are for a single window, and none of these is held against them",
+            );
+        }
         let settings = job.settings(Topic::Fresh, &arguments, None)?;
         return arguments.rates.run(&Aim { settings, pid: arguments.pid }, &job.workload, desk);
     }
@@ -331,7 +336,11 @@ fn measure(
         None => Ok(Instant::now()),
     };
     let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
-    let mut window = aim.window(workload, files, start, &desk.progress)?;
+    let measured = aim.window(workload, files, start, &desk.progress);
+    if let (Err(_), Some(meeting)) = (&measured, &meeting) {
+        meeting.tell_left(desk);
+    }
+    let mut window = measured?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     if let Some(environment) = &mut window.environment {

@@ -45,12 +45,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let mut merged = hone_record::merge(&shards(&arguments, desk)?)?;
     merged.requirements = arguments.require.iter().map(|rule| rule.judge(&merged)).collect();
-    if let Some(place) = &arguments.store {
-        rendezvous::keep_merged(place, &merged)?;
-    }
+    let kept = arguments.store.as_ref().map_or(Ok(()), |place| rendezvous::keep_merged(place, &merged));
     let ending = load::ending(&merged);
+    // Shown even when it could not be kept: it is measured.
     desk.show(merged, show::window::text)?;
-    Ok(ending)
+    kept.map(|()| ending)
 }
 
 fn shards(arguments: &Arguments, desk: &Desk) -> Result<Vec<Window>> {

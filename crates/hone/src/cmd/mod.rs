@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use clap::parser::ValueSource;
@@ -200,16 +201,30 @@ impl Desk {
     }
 }
 
+/// Set once a reader of stdout has gone away.
+static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
+
 /// The one place that writes to stdout. A reader that has gone away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
     use std::io::Write as _;
     let mut stdout = std::io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("the result can't be written to stdout")
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            READER_IS_GONE.store(true, Ordering::Relaxed);
+            Ok(())
         }
-        _ => Ok(()),
+        written => written.context("the result can't be written to stdout"),
     }
+}
+
+/// Whether nobody reads what is printed any more, so that work for stdout alone can end.
+pub(crate) fn reader_is_gone() -> bool {
+    READER_IS_GONE.load(Ordering::Relaxed)
+}
+
+/// One on each line.
+fn paths(written: &[PathBuf]) -> String {
+    written.iter().map(|path| format!("{}\n", path.display())).collect()
 }
 
 /// Where runs are kept unless told otherwise.

@@ -1,5 +1,6 @@
 //! Options of a load that several generators share, and of the manifest that starts them in Kubernetes.
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
@@ -35,7 +36,7 @@ pub(crate) struct ShardOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     wait: u32,
     /// Print a manifest in place of sending a load.
-    #[arg(long, value_name = "SYSTEM", value_enum, requires_all = ["shards", "store", "image"])]
+    #[arg(long, value_name = "SYSTEM", value_enum, requires_all = ["shards", "store", "image"], conflicts_with = "shard")]
     emit: Option<Target>,
     /// Generators of the manifest.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SHARDS)))]
@@ -110,7 +111,7 @@ impl ShardOptions {
                 "`{store}` is a folder, which pods do not share; name a store such as s3://BUCKET/PATH"
             )));
         }
-        let Handed { load: arguments, rules } = handed_on(std::env::args().skip(1));
+        let Handed { load: arguments, rules } = handed_on(own_arguments()?.into_iter());
         let (name, wait_s, load_s) = (self.job_name.clone(), self.wait, duration_s.ceil() as u32);
         let secrets = security.secrets()?;
         Ok(Some(Manifest { name, image, shards, store, wait_s, load_s, arguments, rules, secrets }.text()))
@@ -155,6 +156,15 @@ impl Meeting {
         Ok((Instant::now() + ahead, start_unix_ms))
     }
 
+    /// What a load that broke off leaves: the others may still send to it.
+    pub(crate) fn tell_left(&self, desk: &Desk) {
+        if let Some(topic) = self.own_topic.as_ref().filter(|_| self.shard().index == 0) {
+            desk.progress.line(&format!(
+                "the load's topic {topic} stays where it was made, since other shards may send to it: remove it when they have ended"
+            ));
+        }
+    }
+
     /// Keeps the record, and removes the topic when nobody needs it any more.
     pub(crate) fn keep(
         &self,
@@ -162,7 +172,7 @@ impl Meeting {
         connect: impl FnOnce() -> Result<Admin>,
         desk: &Desk,
     ) -> Result<()> {
-        self.rendezvous.keep(window)?;
+        self.rendezvous.keep(window).inspect_err(|_| self.tell_left(desk))?;
         let Some(topic) = self.own_topic.as_ref().filter(|_| self.shard().index == 0) else { return Ok(()) };
         let removed = self
             .rendezvous
@@ -184,6 +194,16 @@ struct Handed {
     rules: Vec<String>,
 }
 
+/// Those of this process; a manifest can hold text alone.
+fn own_arguments() -> Result<Vec<String>> {
+    let text = |argument: OsString| {
+        argument.into_string().map_err(|argument| {
+            Usage(format!("{} is no UTF-8, and a manifest can't hand it to the pods", argument.display()))
+        })
+    };
+    Ok(std::env::args_os().skip(1).map(text).collect::<Result<_, _>>()?)
+}
+
 fn handed_on(arguments: impl Iterator<Item = String>) -> Handed {
     const WITH_VALUE: [&str; 11] = [
         "--emit",
@@ -203,6 +223,10 @@ fn handed_on(arguments: impl Iterator<Item = String>) -> Handed {
     while let Some(argument) = arguments.next() {
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
+            // The value of a short option may be joined to it.
+            None if argument.starts_with("-o") => {
+                ("-o", argument.strip_prefix("-o").filter(|file| !file.is_empty()).map(str::to_owned))
+            }
             None => (argument.as_str(), None),
         };
         if name == "--require" {
@@ -236,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_shards_get_the_load_and_not_the_manifest() {
-        let call = "--quiet load k:9092 --rate 5 --emit kubernetes --store=s3://b/p --shards 2 --acks=1 --image i -o f --json \
+        let call = "--quiet load k:9092 --rate 5 --emit kubernetes --store=s3://b/p --shards 2 --acks=1 --image i -o f -of --json \
                     --require p99<3ms --require=lag<=2 --raw r.csv --raw=r --tls-ca ca.pem --sasl-password-file=secret --tls";
         let handed = handed_on(call.split(' ').map(str::to_owned));
         let files = ["--tls-ca", "/security/tls-ca", "--sasl-password-file", "/security/sasl-password-file"];

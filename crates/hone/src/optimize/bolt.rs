@@ -459,6 +459,8 @@ impl Bench<'_, '_> {
             search_builds: ladder.search_builds,
             profiled_functions: said.profiled_functions.map(|part| [part.of_them, part.all]),
             layout_modified: said.layout_modified,
+            not_optimized: said.not_optimized,
+            wants_more_samples: said.wants_more_samples,
             stale_share: said.stale_share(),
             bundle: ladder.bundle,
         };

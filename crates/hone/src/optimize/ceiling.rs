@@ -150,7 +150,7 @@ fn stands_what_was_raised(window: &Window) -> Result<()> {
 fn ceiling(window: &Window, cpu_s: f64, user_share: f64) -> Ceiling {
     let cpu_us_per_record = cpu_s * 1e6 / window.facts.acked_records.max(1) as f64;
     let words = format!(
-        "{:.0} % of the CPU is user code; a build can save at most that, the other {:.0} % are the kernel's",
+        "{:.0} % of the CPU is user code, libraries with it; a build can save at most that, the other {:.0} % are the kernel's",
         user_share * 100.0,
         (1.0 - user_share) * 100.0
     );

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use hone_binary::recipe::is_no_source;
 
@@ -14,7 +14,8 @@ use super::asked::workspace;
 pub(super) fn of_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let Ok(root) = root.canonicalize() else { return BTreeSet::new() };
     let mut found = Found { root: root.clone(), all: BTreeSet::new() };
-    let mut waiting = vec![root];
+    let mut waiting: Vec<PathBuf> = by_settings(&root).iter().filter_map(|path| found.add(path)).collect();
+    waiting.push(root);
     while let Some(folder) = waiting.pop() {
         let mut manifests = Vec::new();
         manifests_in(&folder, &mut manifests);
@@ -22,13 +23,46 @@ pub(super) fn of_cargo(root: &Path) -> BTreeSet<PathBuf> {
         manifests.push(workspace(&folder).join("Cargo.toml"));
         for manifest in manifests {
             let text = fs::read_to_string(&manifest).unwrap_or_default();
-            let mut paths = Vec::new();
-            paths_in(&toml::from_str::<toml::Table>(&text).unwrap_or_default(), &mut paths);
+            let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();
+            let mut paths = members(&table);
+            paths_in(&table, &mut paths);
             let beside = manifest.parent().unwrap_or(&manifest);
             waiting.extend(paths.iter().filter_map(|path| found.add(&beside.join(path))));
         }
     }
     found.all
+}
+
+/// What Cargo's settings of the tree and of what it lies in put in the place of packages: `paths`, and patches.
+fn by_settings(root: &Path) -> Vec<PathBuf> {
+    let of = |folder: &Path| {
+        // Cargo reads the one without an ending where both are there.
+        let text = ["config", "config.toml"]
+            .iter()
+            .find_map(|name| fs::read_to_string(folder.join(".cargo").join(name)).ok())?;
+        let table = toml::from_str::<toml::Table>(&text).ok()?;
+        let mut paths = strings(table.get("paths"));
+        if let Some(patches) = table.get("patch").and_then(toml::Value::as_table) {
+            paths_in(patches, &mut paths);
+        }
+        Some(paths.iter().map(|path| folder.join(path)).collect::<Vec<_>>())
+    };
+    root.ancestors().filter_map(of).flatten().collect()
+}
+
+/// Members of a workspace. Of a pattern the folder in front of it.
+fn members(manifest: &toml::Table) -> Vec<PathBuf> {
+    let named = strings(manifest.get("workspace").and_then(|workspace| workspace.get("members")));
+    let plain = |path: PathBuf| {
+        let is_plain = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+        path.components().take_while(is_plain).collect()
+    };
+    named.into_iter().map(plain).collect()
+}
+
+fn strings(value: Option<&toml::Value>) -> Vec<PathBuf> {
+    let values = value.and_then(toml::Value::as_array).into_iter().flatten();
+    values.filter_map(toml::Value::as_str).map(PathBuf::from).collect()
 }
 
 /// Modules that `replace` and `go.work` lead to.
@@ -189,6 +223,26 @@ mod tests {
         let found = of_cargo(&tree.0.path().join("app"));
         assert_eq!(tree.named(&found), ["deep", "patched", "shared"]);
         assert!(of_cargo(&tree.0.path().join("nowhere")).is_empty());
+    }
+
+    #[test]
+    fn members_elsewhere_and_what_settings_put_in_the_place_of_packages_are_sources() {
+        let tree = Tree::of(&[
+            ("top/.cargo/config.toml", "paths = ['over']\n[build]\njobs = 1"),
+            ("top/app/.cargo/config.toml", "[patch.crates-io]\nz = { path = '../patched' }"),
+            (
+                "top/app/Cargo.toml",
+                "[workspace]\nmembers = ['a', '../lib', '../many/*', '*']\ndefault-members = ['../unused']",
+            ),
+            ("top/over/Cargo.toml", "[dependencies]\ndeep = { path = '../deep' }"),
+            ("top/patched/Cargo.toml", ""),
+            ("top/deep/Cargo.toml", ""),
+            ("top/lib/Cargo.toml", ""),
+            ("top/many/one/Cargo.toml", ""),
+            ("top/unused/Cargo.toml", ""),
+        ]);
+        let found = of_cargo(&tree.0.path().join("top/app"));
+        assert_eq!(tree.named(&found), ["top/deep", "top/lib", "top/many", "top/over", "top/patched"]);
     }
 
     #[test]

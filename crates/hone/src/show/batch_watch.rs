@@ -7,7 +7,7 @@ use hone_record::{BatchWatch, Figure, WatchedInstance, WatchedTopic};
 
 use super::heatmap::Look;
 use super::table::table;
-use super::{number, wrapped};
+use super::{number, plain, wrapped};
 
 /// Topics that are told; the rest is summed up.
 const MOST_TOPICS: usize = 40;
@@ -53,7 +53,7 @@ impl Strip {
             let key = (shard.instance.clone(), shard.shard.clone());
             let newest = self.looks.iter().rev().take(room).map(|look| look.get(&key).copied());
             let cells: Vec<String> = newest.map(|share| cell(share, look)).collect();
-            let name = format!("{}/{}", shard.instance, shard.shard);
+            let name = plain(&format!("{}/{}", shard.instance, shard.shard));
             let _ = writeln!(
                 out,
                 "  {:<LABEL$} {} {:>3.0} %",
@@ -211,7 +211,7 @@ fn backlog(watch: &BatchWatch) -> String {
             format!("{} in {} of {}", super::count(queue.waiting.round() as u64), queue.group, queue.instance)
         })
         .collect();
-    if told.is_empty() { "nothing".to_owned() } else { told.join(", ") }
+    if told.is_empty() { "nothing".to_owned() } else { plain(&told.join(", ")) }
 }
 
 fn clients(watch: &BatchWatch) -> Vec<Vec<String>> {
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn cpu_is_a_row_for_each_shard() {
-        let plain = shown(false);
-        assert!(plain.contains("127.0.0.1:9644/0         =#  97 %"), "{plain}");
+        let text = shown(false);
+        assert!(text.contains("127.0.0.1:9644/0         =#  97 %"), "{text}");
         // A shard that was not there before has no cell.
-        assert!(plain.contains("127.0.0.1:9644/1          .   2 %"), "{plain}");
-        assert!(!plain.contains('\u{1b}'));
+        assert!(text.contains("127.0.0.1:9644/1          .   2 %"), "{text}");
+        assert!(!text.contains('\u{1b}'));
         assert!(shown(true).contains("\u{1b}[38;5;220m█"), "{}", shown(true));
     }
 }

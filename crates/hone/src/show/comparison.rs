@@ -384,6 +384,7 @@ pub(crate) mod tests {
             pilot: None,
             unmeasured_pairs: 0,
             one_layout: Vec::new(),
+            unlike_promises: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Profiles in a place, as text.
 
-use super::profile::plain;
+use super::plain;
 use super::table::table;
 use super::{bytes, count, wrapped};
 use crate::cmd::fleet::Pulled;

@@ -2,7 +2,8 @@
 
 use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
-use super::profile::{name, percent, plain};
+use super::plain;
+use super::profile::{name, percent};
 use super::table::table;
 use super::{bytes, count, number, span_us, wrapped};
 

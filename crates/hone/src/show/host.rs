@@ -330,6 +330,9 @@ fn data(status: &Status, out: &mut String) {
         let _ =
             writeln!(out, "! tuned is active with {profile}, and sets its values again whenever it starts");
     }
+    if let Some(unit) = &status.facts.tuner_unit {
+        let _ = writeln!(out, "! /{unit} lets Redpanda's tuner set its own values at each boot");
+    }
 }
 
 fn delays(latency: &Latency, out: &mut String) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hone_record::{Foretold, LedgerEntry};
 
-use super::profile::plain;
+use super::plain;
 use super::table::table;
 use super::{bytes, count, number, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};

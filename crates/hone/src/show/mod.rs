@@ -117,6 +117,11 @@ pub(crate) fn wrapped(text: &str) -> String {
     out
 }
 
+/// Without characters that a terminal obeys.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 /// A size in bytes, in the unit that reads best.
 pub(crate) fn bytes(value: u64) -> String {
     match value as f64 {

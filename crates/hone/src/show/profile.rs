@@ -6,7 +6,7 @@ use hone_binary::kept::{Beside, Check, Difference, HotTable, MergedProfile, Move
 use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining};
 
 use super::table::table;
-use super::{bytes, count, wrapped};
+use super::{bytes, count, plain, wrapped};
 use crate::cmd::profile::Judged;
 
 /// Longer names are cut in the middle: both ends tell more.
@@ -231,11 +231,6 @@ fn share(part: u64, whole: u64) -> f64 {
 
 fn path(path: &Path) -> String {
     plain(&path.display().to_string())
-}
-
-/// Without characters that a terminal obeys.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 pub(super) fn name(name: &str) -> String {

@@ -616,6 +616,7 @@ impl Session<'_> {
     ) -> Result<Tuning> {
         let side = self.base.with(&standing.kept)?;
         let noted = standing.noted();
+        let makes_wait = standing.kept.iter().any(makes_records_wait);
         let clients = first.into_iter().flat_map(|window| &window.client);
         let broker = first.and_then(|window| window.environment.as_ref()?.broker_software.clone());
         let software: BTreeMap<String, String> = clients
@@ -641,7 +642,7 @@ impl Session<'_> {
             together,
             stopped,
             to_keep,
-            limits: limits(self.asked, &noted),
+            limits: limits(self.asked, &noted, makes_wait),
             machine: hone_host::observe::machine(Path::new("/")),
             software,
         })
@@ -850,12 +851,24 @@ fn load_in_words(workload: &Workload) -> String {
     )
 }
 
-fn limits(asked: &Asked, noted: &[String]) -> Vec<String> {
+/// Whether a change can make a record wait for others.
+fn makes_records_wait(change: &Candidate) -> bool {
+    change.names().iter().any(|name| ["linger", "batch"].iter().any(|word| name.contains(word)))
+}
+
+fn limits(asked: &Asked, noted: &[String], makes_wait: bool) -> Vec<String> {
     let mut limits = vec![
         "What is not found here may still help: candidates come from the file and from a few rules about batches, codecs and requests. A change \
          that was rejected was not shown to help under this load on this machine."
             .to_owned(),
     ];
+    if makes_wait {
+        limits.push(
+            "The load came whether or not answers did. A producer that waits for each answer before it sends the next gains nothing from a longer \
+             linger, and waits longer for each record: see that `hone batch xray` finds no SYNC_SENDER in the topics that such a change will reach."
+                .to_owned(),
+        );
+    }
     limits.extend(asked.not_built.clone());
     limits.extend_from_slice(noted);
     if asked.mode == Mode::Duet {
@@ -886,6 +899,19 @@ mod tests {
         (step.change, step.decision) = (candidate.name.clone(), decision);
         let hope = candidate.hope.clone();
         (candidate, TuningStep { altitude: Altitude::Client, hope, passed_over: Vec::new(), step })
+    }
+
+    #[test]
+    fn what_makes_records_wait_is_told_from_what_does_not() {
+        for (setting, waits) in [
+            ("linger=20ms", true),
+            ("client.linger.ms=20", true),
+            ("client.batch.num.messages=100", true),
+            ("topic.compression.type=zstd", false),
+            ("broker.num.io.threads=2", false),
+        ] {
+            assert_eq!(makes_records_wait(&candidate(setting, 0.1)), waits, "{setting}");
+        }
     }
 
     fn after(steps: &[(&str, f64, Decision)]) -> Standing {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
-use super::super::{Desk, print};
+use super::super::{Desk, paths};
+use crate::output::Output;
 use crate::{Ending, Usage};
 
 /// Write recording rules, alerts and a Grafana dashboard for batches.
@@ -82,11 +83,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if !arguments.force {
         refuse_others(&files)?;
     }
-    desk.progress.clear();
+    let mut written = Vec::new();
     for (path, text) in files {
         write(&path, &text)?;
-        print(&format!("{}\n", path.display()))?;
+        written.push(path);
     }
+    desk.show_found("files", &written, |written| paths(written))?;
     Ok(Ending::Done)
 }
 
@@ -121,7 +123,7 @@ fn refuse_others(files: &[(PathBuf, String)]) -> Result<()> {
 fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
+    Output::claim(path)?.keep(text)
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_record::{BatchWatch, Envelope};
 use hone_tool::interrupt;
+use serde::Serialize;
 
 use super::super::heatmap::look;
-use super::super::{Desk, print};
+use super::super::{Desk, reader_is_gone};
 use super::metrics::{Prometheus, token_of};
 use crate::metered::{Admin, Brokers, Meter, Seen, add_clients};
 use crate::notation::seconds;
@@ -100,9 +101,13 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
             }
             Err(error) => return Err(error),
         }
-        let is_over = end.is_some_and(|end| Instant::now() >= end);
+        if (arguments.once && looks > 0) || (reader_is_gone() && keep.is_none()) {
+            break;
+        }
         planned = next_look(planned, every, Instant::now());
-        if (arguments.once && looks > 0) || is_over || !wait_until(planned) {
+        // Whoever asks for a length gets it, and no look behind it.
+        let before = end.filter(|end| *end < planned);
+        if !wait_until(before.unwrap_or(planned)) || before.is_some() {
             break;
         }
     }
@@ -110,6 +115,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         bail!(
             "--for ended before the second look, and one look at counters makes no rate: give it more than --every"
         );
+    }
+    if looks == 0 && arguments.once {
+        bail!("interrupted before the second look, and one look at counters makes no rate");
     }
     Ok(Ending::Done)
 }
@@ -189,13 +197,21 @@ fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, desk: &Desk) ->
     })
 }
 
+/// A query that the server's metrics can answer.
+#[derive(Serialize)]
+struct Told {
+    id: &'static str,
+    title: &'static str,
+    promql: String,
+}
+
 fn print_queries(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let server = arguments.from.server()?.context("no Prometheus server is named")?;
     let queries = server.queries()?;
-    desk.progress.clear();
-    for (id, title, text) in queries {
-        print(&format!("# {id} {title}\n{text}\n"))?;
-    }
+    let told: Vec<Told> = queries.into_iter().map(|(id, title, promql)| Told { id, title, promql }).collect();
+    desk.show_found("queries", &told, |told| {
+        told.iter().map(|Told { id, title, promql }| format!("# {id} {title}\n{promql}\n")).collect()
+    })?;
     Ok(Ending::Done)
 }
 

@@ -4,7 +4,7 @@
 # Rows: a CPU and latency of a single-record request   b highest rate with p99 < 10 ms   c acks=all with fsync
 #       d validated and recompressed topic             e start, recovery, memory, reading (or e1, e2, e3 of it)
 #       f 10,000 idle connections
-# Prints a Markdown table and leaves NAME.md and NAME.jsonl (target/bench/broker). About 45 minutes with all rows, two
+# Prints a Markdown table and leaves NAME.md and NAME.jsonl (target/bench/broker). About 50 minutes with all rows, two
 # minutes a row with --quick. Needs Python 3.11, a JDK, and Maven the first time. On ^C nothing stays behind.
 # Ends with 3 where all was measured and a goal is missed.
 # Environment: HONE_BROKER (another build of the broker), HONE_BROKER_ARGS (more arguments for it), KAFKA_HEAP (1G).

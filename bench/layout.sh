@@ -2,7 +2,7 @@
 # From a diagnosis to a layout and back, on a machine without counters: why it stalls, a profile for BOLT out of an exact trace, what its layout was
 # foretold to do, what was measured, what a trace of the result finds, and the heatmap of both.
 #   bench/layout.sh [redis|broker ...]     both unless named; $RUNS/layout (runs/layout) keeps the runs
-# Needs what script/bootstrap --test installs. Half an hour on two cores.
+# Needs what script/bootstrap --test installs. A quarter of an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${RUNS:-runs}/layout

@@ -130,7 +130,8 @@ pub fn refused_for_loads([a, b]: &[Workload; 2]) -> BTreeMap<Metric, String> {
 /// Settings of brokers and topics that bear a promise and are set otherwise, in words; of what one of them did not tell, nothing.
 pub fn unlike_promises([a, b]: [&Environment; 2]) -> Vec<String> {
     type Settings = BTreeMap<String, String>;
-    let kinds: [(&str, &str, fn(&Environment) -> &Settings); 2] = [
+    type Of = fn(&Environment) -> &Settings;
+    let kinds: [(&str, &str, Of); 2] = [
         ("broker", "configuration of broker", |of| &of.broker_config),
         ("topic", "topic settings", |of| &of.topic_config),
     ];

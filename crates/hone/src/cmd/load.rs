@@ -127,8 +127,8 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     }
     let kept = [
         series,
-        files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
-        files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
+        files.record.map_or(Ok(()), |file| file.keep(Envelope::new(window.clone()).to_text()?)),
+        files.hgrm.map_or(Ok(()), |file| file.keep(window.latencies.intended_to_ack.to_hgrm())),
         meeting.map_or(Ok(()), |meeting| {
             meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), desk)
         }),

@@ -84,7 +84,8 @@ impl Rewriting {
         let functions = if self.not_optimized == 1 { "function" } else { "functions" };
         let left = (self.not_optimized > 0).then(|| {
             format!(
-                "{} {functions} with a profile could not be optimised and run from their old place (hoisted switch tables do that:                  try -fno-jump-tables)",
+                "{} {functions} with a profile could not be optimised and run from their old place (hoisted switch tables do that: \
+                 try -fno-jump-tables)",
                 self.not_optimized
             )
         });

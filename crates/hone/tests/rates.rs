@@ -56,17 +56,21 @@ fn the_knee_is_found_where_it_was_put() {
 
 #[test]
 fn a_promise_that_nothing_keeps_is_worse() {
-    let broker = Broker::start();
-    let folder = tempfile::tempdir().unwrap();
-    let load =
-        ["load", &broker.address, "--find-capacity", "--slo", "p50=1us", "--rate", "200", "-d", "500ms"];
-    let ran = hone_in(
-        folder.path(),
-        &[&load[..], &["--warmup", "0", "--confirmations", "2", "-q", "--lateness-limit", "60000"]].concat(),
-    );
-    let ran = ran.expect_code(3);
+    let found = |broker: &Broker, promise: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let load =
+            ["load", &broker.address, "--find-capacity", "--slo", promise, "--rate", "200", "-d", "500ms"];
+        let more = ["--warmup", "0", "--confirmations", "2", "-q", "--lateness-limit", "60000"];
+        hone_in(folder.path(), &[&load[..], &more].concat())
+    };
+    let slow = Broker::start_as(hone_command().args(["broker", "--fault", "write-delay,ms=60"]));
+    let ran = found(&slow, "p50=40ms").expect_code(3);
     let said: Vec<&str> = ran.stdout.split_whitespace().collect();
     assert!(said.join(" ").contains("No rate down to"), "{}", ran.stdout);
+    // No generator is as punctual as that, so that nothing follows of the broker.
+    found(&Broker::start(), "p50=1us")
+        .expect_code(1)
+        .expect_error("the generator itself was later than that");
 }
 
 #[test]

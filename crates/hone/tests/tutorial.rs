@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 mod book;
@@ -132,6 +133,14 @@ fn path_with(folder: &Path) -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 
+/// What is measured beside a build says nothing.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // That the other one failed is no reason.
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// One attempt.
 struct Failed {
     why: String,
@@ -143,6 +152,7 @@ struct Failed {
 
 #[test]
 fn every_command_runs_and_prints_what_the_page_shows() {
+    let _alone = alone();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_hone"));
     let path = path_with(program.parent().unwrap());
     let steps: Vec<Step> =
@@ -194,6 +204,7 @@ fn a_clone_is_built_and_led_to_the_end() {
     if std::env::var_os("HONE_LONG").is_none() {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let clone = folder.path().join("work");
     let made = Command::new("git").args(["clone", "--quiet"]).arg(root()).arg(&clone).status().unwrap();

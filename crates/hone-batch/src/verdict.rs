@@ -194,7 +194,8 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         BatchTrigger::Size | BatchTrigger::Count => {
             told(BatchVerdict::SizeCapped, larger(writer.habits.cap), "Kafka's ProducerConfig, KIP-782")
         }
-        BatchTrigger::Drained if !waits_in_groups(writer.habits) => told(
+        // With others that waited for their linger, a longer one helps all of them.
+        BatchTrigger::Drained if !shows(writer.habits, BatchTrigger::Time) => told(
             BatchVerdict::CoDrained,
             "raise batch.size for the hot partitions, spread their leaders or their keys; a longer linger changes nothing".to_owned(),
             ACCUMULATOR,
@@ -229,9 +230,9 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
     }
 }
 
-/// Whether batches are drained along by others that waited for their linger, so that a longer one helps all of them.
-fn waits_in_groups(habits: &Habits) -> bool {
-    habits.triggers.iter().any(|(trigger, share)| *trigger == BatchTrigger::Time && *share > 0.01)
+/// Whether more than a few of its batches were closed by this.
+fn shows(habits: &Habits, wanted: BatchTrigger) -> bool {
+    habits.triggers.iter().any(|(trigger, share)| *trigger == wanted && *share > 0.01)
 }
 
 fn larger(cap: Option<BatchCap>) -> String {
@@ -256,7 +257,7 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
         );
     };
     // Whose linger is over takes the others along, which waited for less.
-    let together = if drains_along(writer.habits) { writer.together } else { 1.0 };
+    let together = if shows(writer.habits, BatchTrigger::Drained) { writer.together } else { 1.0 };
     let needed_ms = |bytes: f64| linger_for(bytes, writer.habits.record_bytes, rate, together);
     let bearable = topic.tolerable_linger_ms;
     let (least, better) = (needed_ms(LEAST_BYTES), needed_ms(BETTER_BYTES));
@@ -305,10 +306,6 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
     }
     let action = "fewer producers, fewer partitions, or a sticky partitioner for records without keys; linger alone will not do it";
     (BatchVerdict::RateStarved, format!("{each}; {action}{UNTUNABLE}"))
-}
-
-fn drains_along(habits: &Habits) -> bool {
-    habits.triggers.iter().any(|(trigger, share)| *trigger == BatchTrigger::Drained && *share > 0.01)
 }
 
 /// Milliseconds that a batch must stay open to hold so many bytes, of records that take so many bytes each and come at this rate a second to a

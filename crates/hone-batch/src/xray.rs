@@ -375,8 +375,7 @@ impl Sight {
         let writers: Vec<Writer<'_>> = looked
             .iter()
             .map(|(id, sums, kept, habits)| {
-                let together = together(kept, &facts.leaders);
-                Writer { together, ..writer(*id, sums, kept, habits, seconds, told.nameless_at_least) }
+                writer(*id, sums, kept, habits, seconds, told.nameless_at_least, &facts.leaders)
             })
             .collect();
         let topic = Topic {
@@ -406,14 +405,6 @@ impl Sight {
     }
 }
 
-/// Partitions of a producer that one broker leads, in the mean over the brokers.
-fn together(kept: &[Kept], leaders: &BTreeMap<i32, usize>) -> f64 {
-    let partitions: BTreeSet<i32> = kept.iter().map(|batch| batch.partition).collect();
-    let brokers: BTreeSet<Option<&usize>> =
-        partitions.iter().map(|partition| leaders.get(partition)).collect();
-    partitions.len().max(1) as f64 / brokers.len().max(1) as f64
-}
-
 fn writer<'a>(
     id: i64,
     sums: &Wrote,
@@ -421,8 +412,10 @@ fn writer<'a>(
     habits: &'a Habits,
     seconds: Option<f64>,
     nameless_at_least: usize,
+    leaders: &BTreeMap<i32, usize>,
 ) -> Writer<'a> {
     let partitions = kept.chunk_by(|one, other| one.partition == other.partition).count().max(1);
+    let brokers: BTreeSet<Option<&usize>> = kept.iter().map(|batch| leaders.get(&batch.partition)).collect();
     // Of those without an id each has a share.
     let mixed = if id < 0 { nameless_at_least.max(1) } else { 1 };
     let mut spans: Vec<u64> =
@@ -440,7 +433,7 @@ fn writer<'a>(
         small_share: small().count() as f64 / kept.len().max(1) as f64,
         rate: rate.map(|rate| rate / (partitions * mixed) as f64),
         partitions,
-        together: partitions as f64,
+        together: partitions as f64 / brokers.len().max(1) as f64,
         mixed,
         middle_span_ms: spans.get(spans.len() / 2).copied(),
         habits,

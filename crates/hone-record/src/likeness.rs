@@ -279,15 +279,12 @@ mod tests {
 
     #[test]
     fn settings_of_two_targets_are_held_against_each_other() {
+        let set = |settings: &[(&str, &str)]| {
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
         let of = |broker: &[(&str, &str)], topic: &[(&str, &str)], replicas| Environment {
-            broker_config: broker
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-            topic_config: topic
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+            broker_config: set(broker),
+            topic_config: set(topic),
             replicas,
             ..Environment::default()
         };

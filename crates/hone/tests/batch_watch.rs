@@ -274,7 +274,7 @@ fn expect_broker(how: &str, broker: &WatchedInstance, batches_per_s: f64) {
         &format!("{how}: batches"),
         known(broker.batches_per_s_per_core) * known(broker.cores),
         batches_per_s,
-        STALLED,
+        0.25,
     );
     near(&format!("{how}: batches a request"), known(broker.batches_per_request), 650.0 / 350.0, 0.05);
     assert!(

@@ -238,8 +238,7 @@ fn of_text(line: &str) -> Option<Line> {
     let digits = words[..at].iter().rev().take_while(is_digits).count();
     let is_time = |word: &str| word.split_once(['.', ',']).is_some_and(|(_, places)| places.len() >= 6);
     let has_cpus = at.checked_sub(digits + 1).is_some_and(|scope| is_of_several_cpus(words[scope]));
-    let is_other = |word: &str| is_time(word) || has_cpus;
-    let first = at - digits + usize::from(digits > 1 && is_other(words[at - digits]));
+    let first = at - digits + usize::from(digits > 1 && (has_cpus || is_time(words[at - digits])));
     let scope =
         words[..at - digits].iter().filter(|word| !is_time(word)).copied().collect::<Vec<_>>().join(" ");
     let running = line.rsplit_once('(').and_then(|(_, share)| decimal(share.trim_end().strip_suffix("%)")?));

@@ -240,7 +240,7 @@ fn queue_closure(device: &str, kernel: &dyn Kernel) -> Vec<String> {
     own.into_iter().chain(schedulers).chain([format!("{queue}/wbt_lat_usec")]).collect()
 }
 
-/// (mm/page-writeback.c, and `overcommit_ratio_handler` and its like in mm/util.c).
+/// Of a pair, a write of the one sets the other to 0 (mm/page-writeback.c; `overcommit_ratio_handler` and its like in mm/util.c).
 const RIVALS: [(&str, &str); 3] = [
     ("proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"),
     ("proc/sys/vm/dirty_background_ratio", "proc/sys/vm/dirty_background_bytes"),

@@ -337,10 +337,7 @@ fn measure(
     };
     let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
     let measured = aim.window(workload, files, start, &desk.progress);
-    if let (Err(_), Some(meeting)) = (&measured, &meeting) {
-        meeting.tell_left(desk);
-    }
-    let mut window = measured?;
+    let mut window = measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(desk)))?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     if let Some(environment) = &mut window.environment {

@@ -156,9 +156,14 @@ impl Meeting {
         Ok((Instant::now() + ahead, start_unix_ms))
     }
 
+    /// The topic that was made for this load, where this shard is the one that removes it.
+    fn to_remove(&self) -> Option<&String> {
+        self.own_topic.as_ref().filter(|_| self.shard().index == 0)
+    }
+
     /// What a load that broke off leaves: the others may still send to it.
     pub(crate) fn tell_left(&self, desk: &Desk) {
-        if let Some(topic) = self.own_topic.as_ref().filter(|_| self.shard().index == 0) {
+        if let Some(topic) = self.to_remove() {
             desk.progress.line(&format!(
                 "the load's topic {topic} stays where it was made, since other shards may send to it: remove it when they have ended"
             ));
@@ -173,7 +178,7 @@ impl Meeting {
         desk: &Desk,
     ) -> Result<()> {
         self.rendezvous.keep(window).inspect_err(|_| self.tell_left(desk))?;
-        let Some(topic) = self.own_topic.as_ref().filter(|_| self.shard().index == 0) else { return Ok(()) };
+        let Some(topic) = self.to_remove() else { return Ok(()) };
         let removed = self
             .rendezvous
             .wait_for_records(|what| desk.progress.detail(what))

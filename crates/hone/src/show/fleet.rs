@@ -1,8 +1,7 @@
 //! Profiles in a place, as text.
 
-use super::plain;
 use super::table::table;
-use super::{bytes, count, wrapped};
+use super::{bytes, count, plain, wrapped};
 use crate::cmd::fleet::Pulled;
 use crate::fleet::{Build, Pushed};
 use hone_report::date_utc;
@@ -42,7 +41,7 @@ pub(crate) fn builds(found: &[Build], place: &str) -> String {
     }
     let head = ["build", "kind", "hosts", "profiles", "first", "last"].map(str::to_owned).to_vec();
     let rows = found.iter().map(|build| {
-        let id: String = plain(&build.build_id).chars().take(BUILD_ID_CHARACTERS).collect();
+        let id: String = build.build_id.chars().take(BUILD_ID_CHARACTERS).collect();
         let (first, last) = match build.profiles {
             0 => ("-".to_owned(), "-".to_owned()),
             _ => (date_utc(build.first_unix_ms), date_utc(build.last_unix_ms)),

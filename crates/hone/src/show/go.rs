@@ -2,10 +2,9 @@
 
 use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
-use super::plain;
 use super::profile::{name, percent};
 use super::table::table;
-use super::{bytes, count, number, span_us, wrapped};
+use super::{bytes, count, number, plain, span_us, wrapped};
 
 /// Functions of each table; the record has more.
 const TOP: usize = 10;
@@ -111,7 +110,7 @@ fn benchmark(row: &GoBenchmark) -> Vec<String> {
     let dot = if package.is_empty() { "" } else { "." };
     vec![
         name(&format!("{package}{dot}{}", row.benchmark.trim_start_matches("Benchmark"))),
-        plain(&row.metric),
+        row.metric.clone(),
         number(middle(&row.off)),
         number(middle(&row.on)),
         span(row.ratio),

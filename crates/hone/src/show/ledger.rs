@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use hone_record::{Foretold, LedgerEntry};
 
-use super::plain;
 use super::table::table;
-use super::{bytes, count, number, wrapped};
+use super::{bytes, count, number, plain, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};
 use crate::cmd::ledgers::{PulledLedgers, PushedLedger};
 
@@ -287,7 +286,7 @@ pub(crate) fn pulled(found: &PulledLedgers) -> String {
     let rows = found
         .hosts
         .iter()
-        .map(|(host, entries, new)| vec![plain(host), entries.to_string(), new.to_string()]);
+        .map(|(host, entries, new)| vec![host.clone(), entries.to_string(), new.to_string()]);
     let table = table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());
     let mut out = format!("{table}{}: {} entries\n", plain(&found.path), found.entries);
     if let Some(records) = &found.records {

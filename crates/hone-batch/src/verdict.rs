@@ -28,6 +28,7 @@ const HEADER: f64 = 61.0;
 const UNTUNABLE: &str = ". Where the clients can't be changed, `hone batch caching` tells what acknowledging from memory would bring, and lose";
 const BLOG: &str = "Batch tuning in Redpanda, parts 1 and 2";
 const ARRIVALS: &str = "E[n] = 1 + rate x linger, for a producer and a partition";
+const ARRIVALS_TOGETHER: &str = "E[n] = (1 + P x) / (1 + (P - 1) (1 - e^-x)), x = rate x linger, for a producer's P partitions of one broker";
 const ACCUMULATOR: &str = "Kafka's RecordAccumulator.drain";
 
 /// A topic, as far as verdicts need it.
@@ -225,7 +226,8 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         ),
         BatchTrigger::Time | BatchTrigger::Drained | BatchTrigger::SenderFree | BatchTrigger::Alone => {
             let (verdict, action) = by_linger(topic, writer);
-            told(verdict, action, ARRIVALS)
+            let is_together = shows(writer.habits, BatchTrigger::Drained);
+            told(verdict, action, if is_together { ARRIVALS_TOGETHER } else { ARRIVALS })
         }
     }
 }
@@ -472,6 +474,14 @@ mod tests {
         assert!(alone.contains("linger of 77 ms for batches of 16 KiB"), "{alone}");
         assert!(alone.contains(", 16 ms for 4 KiB"), "{alone}");
         assert!(along.contains(", 20 ms for 4 KiB"), "{along}");
+        // The rule that is told is the one that was used.
+        for (triggers, rule) in [
+            (vec![(BatchTrigger::Time, 1.0)], ARRIVALS),
+            (vec![(BatchTrigger::Time, 0.7), (BatchTrigger::Drained, 0.3)], ARRIVALS_TOGETHER),
+        ] {
+            let habits = Habits { triggers, record_bytes: 1_000.0, ..Habits::default() };
+            assert_eq!(findings(&topic(561.0, 5_000.0), &[writer(&habits, 200.0)])[1].rule, rule);
+        }
     }
 
     #[test]

@@ -188,7 +188,7 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(launcher, &settings, &door, &workload, &layout)?;
+    let engine = engine(launcher, &settings, &door, &workload, &layout, progress)?;
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
     let mut prepared = Prepared {
@@ -215,6 +215,7 @@ fn engine(
     door: &Door,
     workload: &Workload,
     layout: &TopicLayout,
+    progress: &mut dyn Progress,
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, door)?)),
@@ -222,7 +223,7 @@ fn engine(
             Ok(Box::new(Librdkafka::new(to, workload, settings, &layout.topic)?))
         }
         Engine::Command { command, settings } => {
-            Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic)?))
+            Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic, progress)?))
         }
         Engine::Tool { .. } | Engine::Exits { .. } => Err(no_schedule()),
     }

@@ -228,6 +228,31 @@ fn records_that_a_program_forgets_are_errors_and_a_silent_program_ends() {
     assert!(processes_with(&mark).is_empty(), "something is left");
 }
 
+/// A program may take a minute to get ready. Whoever does not want to wait for it is heard meanwhile, and nothing is left.
+#[test]
+fn an_interrupt_is_heard_while_a_program_gets_ready() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mark = unlike_any_other("slow-start");
+    let slow = script(folder.path(), &mark, "trap '' INT; sleep 1000");
+    let child = hone_command()
+        .args(["load", &broker.address, "--client", slow.to_str().unwrap(), "--json", "--quiet"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Hone's own command line has its name, too.
+    while processes_with(&mark).len() < 2 {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let since = std::time::Instant::now();
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    stage::Ran::of(child.wait_with_output().unwrap()).expect_code(1).expect_error("interrupted");
+    assert!(since.elapsed() < Duration::from_secs(30), "heard after {:?}", since.elapsed());
+    assert!(processes_with(&mark).is_empty(), "something is left");
+}
+
 /// A program knows due times that have not come when the user ends the window: the window ends with them, so that what they
 /// carry and how long they took go together.
 #[test]

@@ -23,6 +23,7 @@ use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
 use crate::join::Placed;
+use crate::live::Progress;
 use crate::recorder::Recorder;
 use crate::run::Settings;
 use crate::sender::{Account, Due, Helpers, Sender};
@@ -102,6 +103,7 @@ impl Command {
         command: &[String],
         settings: &BTreeMap<String, String>,
         topic: &str,
+        progress: &mut dyn Progress,
     ) -> Result<Self, LoadError> {
         let name = command.first().cloned().unwrap_or_default();
         let failed = |problem: String| LoadError::Client { command: name.clone(), problem };
@@ -123,8 +125,7 @@ impl Command {
             usual_backlog: usual_backlog(workload),
         };
         engine.tell(introduction);
-        engine.await_ready().map_err(failed)?;
-        Ok(engine)
+        if engine.await_ready(progress).map_err(failed)? { Ok(engine) } else { Err(LoadError::Interrupted) }
     }
 
     fn tell(&self, text: String) {
@@ -132,29 +133,32 @@ impl Command {
         let _ = self.to_program.send(text.into_bytes());
     }
 
-    fn await_ready(&mut self) -> Result<(), String> {
+    /// `false` where the user does not want to wait for it.
+    fn await_ready(&mut self, progress: &mut dyn Progress) -> Result<bool, String> {
         let limit = Instant::now() + READY_LIMIT;
-        loop {
-            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
+        while progress.at("client", 0.0) {
+            if Instant::now() > limit {
+                return Err(format!(
+                    "it was not ready within {} s: it must answer `prepare` with `ready`",
+                    READY_LIMIT.as_secs()
+                ));
+            }
+            match self.said.recv_timeout(Duration::from_nanos(LOOK_EVERY_NS)) {
                 Ok(Heard::Said(Said::Using { key, value })) => {
                     self.facts.settings.insert(key, value);
                 }
                 Ok(Heard::Said(Said::Ready { software })) => {
                     self.facts.software = if software.is_empty() { self.name.clone() } else { software };
-                    return Ok(());
+                    return Ok(true);
                 }
                 Ok(Heard::Said(Said::Failed { why })) => return Err(format!("it can't be used: {why}")),
                 Ok(Heard::Said(_)) => return Err("it told of records before any was due".to_owned()),
                 Ok(Heard::Garbage(problem)) => return Err(problem),
                 Ok(Heard::Nothing) => return Err(self.how_it_ended("before it was ready")),
-                Err(_) => {
-                    return Err(format!(
-                        "it was not ready within {} s: it must answer `prepare` with `ready`",
-                        READY_LIMIT.as_secs()
-                    ));
-                }
+                Err(_) => {}
             }
         }
+        Ok(false)
     }
 
     /// The end of the output comes a moment before the end of the program can be seen.

@@ -420,6 +420,7 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn 
         ceilings: found.ceilings.clone(),
         chapters: judged.chain(left_out).collect(),
         machines: vec![found.machine.clone()],
+        limits: found.doubts(),
         ..Story::default()
     };
     with_beside(folder, reader, told)

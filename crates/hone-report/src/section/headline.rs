@@ -18,6 +18,8 @@ pub(crate) fn optimization(optimization: &Optimization) -> Element {
         None => header.child(el("p").class("sentence").text("No verdict: nothing was judged yet.")),
         Some((first, others)) => header.child(verdict(first)).child(also(others)),
     };
+    let doubts = optimization.doubts();
+    let header = header.children(doubts.iter().map(|doubt| el("p").class("warning").text(doubt)));
     header.child(el("p").class("meta").text(&origin(optimization)))
 }
 

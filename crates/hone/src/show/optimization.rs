@@ -2,7 +2,7 @@
 
 use hone_binary::linkmap::Coverage;
 use hone_record::{
-    Artifact, Comparison, Harm, LaidOut, MatrixRow, Metric, Optimization, Rewriting, VariantFacts, Verdict,
+    Artifact, Comparison, Harm, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, Verdict,
 };
 
 use super::table::table;
@@ -78,42 +78,12 @@ pub(crate) fn text(found: &Optimization) -> String {
         out.push_str(&super::go::text(account));
     }
     out.push_str(&foretold(found));
-    out.push_str(&doubts(found));
+    out.extend(found.doubts().iter().map(|doubt| format!("\n{}\n", wrapped(doubt))));
     out.push_str(&decisions(found));
     if let Some(ageing) = found.ageing() {
         out.push_str(&format!("  {}\n", wrapped(&ageing)));
     }
     out
-}
-
-/// A saving of more than this is looked into before it is believed: public measurements of whole services have 5 to 30 % by PGO,
-/// 0 to 5 % more by BOLT, and 2 to 7 % of Go programs.
-const LIKELY_MOST: f64 = 0.40;
-
-/// Savings that code alone can hardly explain, by the end of their interval that says least.
-fn doubts(found: &Optimization) -> String {
-    let line = |judged: &Comparison| {
-        let cpu = judged.judgements.iter().find(|of| of.estimate.metric == Metric::CpuPerRecord)?;
-        let saved = 1.0 - cpu.estimate.high;
-        let ceiling = found.ceilings.iter().find(|ceiling| ceiling.workload == judged.workload.name);
-        let why = match ceiling.map(|ceiling| ceiling.user_share) {
-            Some(share) if saved > share => {
-                format!("all of its user code was {:.0} % of the CPU", 100.0 * share)
-            }
-            _ if saved > LIKELY_MOST => {
-                "by public measurements, PGO and BOLT bring up to about a third".to_owned()
-            }
-            _ => return None,
-        };
-        Some(wrapped(&format!(
-            "{} saves at least {:.0} % under {}, and {why}: look for what else differs (flags, libraries, what is served) before you \
-             believe it",
-            judged.b,
-            100.0 * saved,
-            judged.workload.name
-        )))
-    };
-    found.comparisons.iter().filter_map(line).map(|line| format!("\n{line}\n")).collect()
 }
 
 /// What was said of layouts before they were measured, beside what was found under the workload that comes first.
@@ -446,7 +416,7 @@ mod tests {
                 user_share,
                 words: String::new(),
             });
-            doubts(&found).replace("\n  ", " ")
+            found.doubts().concat()
         };
         assert_eq!(of(0.9, 0.5), "");
         assert_eq!(of(0.61, 0.9), "");

@@ -451,6 +451,15 @@ mod tests {
         let (verdict, action) = reason_of(BatchTrigger::Alone, 20.0);
         assert_eq!(verdict, BatchVerdict::RateStarved);
         assert!(action.contains("linger alone will not do it"), "{action}");
+        // None that the application would not bear.
+        let bearing = |tolerable_linger_ms| {
+            let habits = habits(BatchTrigger::Time);
+            by_linger(&Topic { tolerable_linger_ms, ..topic(561.0, 5_000.0) }, &writer(&habits, 10_000.0))
+        };
+        assert!(bearing(17.0).1.starts_with("linger of 17 ms for batches of 16 KiB"), "{}", bearing(17.0).1);
+        assert!(bearing(16.0).1.starts_with("linger of 4 ms for batches of 4 KiB"), "{}", bearing(16.0).1);
+        assert_eq!(bearing(3.0).0, BatchVerdict::RateStarved);
+        assert!(bearing(3.0).1.contains("would take a linger of 4 ms, more than 3"), "{}", bearing(3.0).1);
     }
 
     #[test]

@@ -67,13 +67,16 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
     let foretold = papers.path().join("foretold.json");
     fs::write(&foretold, r#"{"body": {"batch_bytes": 12000.0, "requests_per_s": 20.0}}"#).unwrap();
     let told = format!("1={}", foretold.display());
+    // Those of a file come before the others.
+    let file = papers.path().join("steps.toml");
+    fs::write(&file, "[[step]]\nset = \"linger=200ms\"\n").unwrap();
     let steps = [
         "--original",
         "linger=0",
         "--step",
-        "linger=200ms",
-        "--step",
         "buffer-memory=512MiB",
+        "--steps",
+        file.to_str().unwrap(),
         "--foretold",
         &told,
     ];

@@ -481,8 +481,8 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
     }
 }
 
-/// Stands for an Admin API, which nothing here has: what it says is by its documentation.
-fn admin_api(answer: &'static str) -> String {
+/// Stands for an Admin API, which nothing here has: what it says is by its documentation. With a token it answers nobody else.
+fn admin_api(answer: &'static str, token: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -494,7 +494,16 @@ fn admin_api(answer: &'static str) -> String {
                 asked.starts_with("POST /redpanda.core.admin.v2.ClusterService/ListKafkaConnections"),
                 "{asked}"
             );
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
+            let shown = asked.lines().find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                name.eq_ignore_ascii_case("authorization").then_some(value)
+            });
+            let (status, answer) =
+                match token.map(|token| format!("Bearer {token}")) == shown.map(str::to_owned) {
+                    true => ("200 OK", answer),
+                    false => ("401 Unauthorized", "{}"),
+                };
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
         }
     });
     address
@@ -503,9 +512,8 @@ fn admin_api(answer: &'static str) -> String {
 #[test]
 fn clients_are_told_where_an_admin_api_has_them() {
     let broker = Broker::start();
-    let admin = admin_api(
-        r#"{"connections":[{"clientId":"app","clientSoftwareName":"kgo","recentRequestStatistics":{"produceBytes":"900","produceBatchCount":"3","requestCount":"3"}}]}"#,
-    );
+    const CLIENTS: &str = r#"{"connections":[{"clientId":"app","clientSoftwareName":"kgo","recentRequestStatistics":{"produceBytes":"900","produceBatchCount":"3","requestCount":"3"}}]}"#;
+    let admin = admin_api(CLIENTS, None);
     let scrape = ["--scrape", &broker.metrics, "--every", "200ms", "--once", "--admin"];
     let found = watch(&[&scrape[..], &[&format!("http://{admin}/")]].concat());
     assert_eq!(
@@ -515,6 +523,34 @@ fn clients_are_told_where_an_admin_api_has_them() {
     let found = watch(&[&scrape[..], &[&format!("http://{}", broker.metrics)]].concat());
     let missing = found.not_exported.iter().find(|one| one.what == "batches by client").unwrap();
     assert!(missing.why.contains("from 25.3 on"), "{missing:?}");
+    // Its token is its own, and that of the page is not shown to it.
+    let papers = tempfile::tempdir().unwrap();
+    let token = |name: &str, text: &str| {
+        let path = papers.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (page, own) = (token("page", "of-the-page\n"), token("own", "of-its-own\n"));
+    let closed = format!("http://{}/", admin_api(CLIENTS, Some("of-its-own")));
+    let looked = |more: &[&str]| watch(&[&scrape[..], &[&closed, "--token-file", &page], more].concat());
+    assert!(looked(&[]).clients.is_empty(), "a token that is not meant for it");
+    assert_eq!(looked(&["--admin-token-file", &own]).clients[0].client_id, "app");
+}
+
+#[test]
+fn a_watch_of_some_length_ends_by_itself() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("looks.jsonl");
+    let begun = Instant::now();
+    let scrape = ["batch", "watch", "--scrape", &broker.metrics, "--every", "300ms", "--for", "2s", "--keep"];
+    hone(&[&scrape[..], &[file.to_str().unwrap()]].concat()).expect_code(0);
+    let took = begun.elapsed();
+    assert!((Duration::from_secs(2)..Duration::from_secs(20)).contains(&took), "{took:?}");
+    let looks = fs::read_to_string(&file).unwrap().lines().count();
+    assert!((1..=6).contains(&looks), "{looks} looks, each of which wants one before it");
+    let short = ["batch", "watch", "--scrape", &broker.metrics, "--every", "2s", "--for", "100ms"];
+    hone(&short).expect_code(1).expect_error("--for ended before the second look");
 }
 
 #[test]

@@ -96,6 +96,20 @@ fn a_longer_linger_of_librdkafka_is_foreseen_as_it_comes() {
     assert_eq!(on_disk["window_s"], foreseen["window_s"]);
     let without = of_disk(&["--no-payload"]).json();
     assert_eq!(without["body"]["records"], foreseen["records"], "by headers alone");
+    // What is told of today is not looked for, and stands in the answer as it was told.
+    let told = of_disk(&["--today-linger", "5ms", "--today-batch-size", "20000", "--rtt", "3ms"]).json();
+    let settings = &told["body"]["producers"][0]["settings"];
+    let as_told = ["linger_ms", "batch_bytes", "rtt_ms"].map(|name| number(&settings[name]));
+    assert_eq!(as_told, [5.0, 20_000.0, 3.0], "{settings}");
+    let gathered = of_disk(&["--producers", "1"]).json();
+    assert!(
+        gathered["body"]["change"].as_str().unwrap().contains("producers"),
+        "{}",
+        gathered["body"]["change"]
+    );
+    let few = &of_disk(&["--most-records", "500"]).json()["body"];
+    assert!(few["records"].as_u64() <= Some(500), "{few:#}");
+    assert!(few["notes"].to_string().contains("as many records as may be held (--most-records)"), "{few:#}");
     let another = of_disk(&["--no-payload", "--codec", "zstd"]).expect_code(1).json();
     assert!(another["body"]["refused"].is_string() && another["body"]["predicted"].is_null(), "{another:#}");
     let mixed =

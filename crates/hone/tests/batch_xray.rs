@@ -364,6 +364,14 @@ fn what_can_not_be_read_is_told_and_the_rest_goes_on() {
     assert!(both["body"]["notes"][0].as_str().unwrap().starts_with("none: "), "{both:#}");
     let quiet = xray(&broker, "two");
     assert_eq!((quiet["batches"].as_u64(), verdicts(&quiet)), (Some(0), vec!["NO_EVIDENCE"]));
+    // Of many topics a table, unless all that was found is wanted.
+    let told = |more: &[&str]| {
+        hone(&[&["batch", "xray", &broker.address, "--quiet"], more].concat()).expect_code(0).stdout
+    };
+    let (table, detailed) = (told(&[]), told(&["--detail"]));
+    let own = "two: 0 batches of 0 records in 2 partitions";
+    assert!(table.contains("needless batches/s") && !table.contains(own), "{table}");
+    assert!(detailed.contains("needless batches/s") && detailed.contains(own), "{detailed}");
 
     hone(&["batch", "xray", "127.0.0.1:1", "one"])
         .expect_code(1)

@@ -78,6 +78,16 @@ fn a_plan_writes_nothing_and_says_what_cannot_matter() {
     assert!(said(&unknown).contains("field-guide, redpanda"), "{}", said(&unknown));
     let text = ok(root.path(), &["status", "--data", "/var/lib/kafka"]);
     assert!(text.contains("nvme0n1: 2 hardware queues of 1023 requests, serial vol01"), "{text}");
+    // What an fsync costs is measured where one says, and leaves nothing there.
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().to_str().unwrap();
+    let probed = ok(root.path(), &["status", "--data", "/var/lib/kafka", "--fsync", there, "--json"]);
+    let probed: serde_json::Value = serde_json::from_str(&probed).unwrap();
+    let [count, p50, max] = ["count", "us_p50", "us_max"].map(|name| probed["body"]["fsync"][name].as_u64());
+    assert!(count == Some(100) && p50.is_some() && p50 <= max, "{probed:#}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let nowhere = hone(root.path(), &["status", "--fsync", "/no/such/folder"]);
+    assert!(said(&nowhere).contains("no probe of fsync in /no/such/folder"), "{}", said(&nowhere));
 }
 
 #[test]

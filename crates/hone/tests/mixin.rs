@@ -224,4 +224,11 @@ fn files_are_written_once_and_never_over_others() {
     let ran = hone(&["batch", "dashboards", "--out", other.to_str().unwrap(), "--source", "kafka-jmx"])
         .expect_code(0);
     assert_eq!(ran.stdout.lines().count(), 3, "{}", ran.stdout);
+    let ours = folder.path().join("ours");
+    let wiki = "https://wiki.example.org/hone/watch";
+    hone(&["batch", "dashboards", "--out", ours.to_str().unwrap(), "--runbook-url", wiki]).expect_code(0);
+    let alerts = fs::read_to_string(ours.join("alerts/hone-batches.yaml")).unwrap();
+    let lead_to_ours = alerts.matches(&format!("runbook_url: \"{wiki}#")).count();
+    assert_eq!(lead_to_ours, alerts.matches("runbook_url:").count(), "{alerts}");
+    assert!(lead_to_ours >= 3 && !alerts.contains("hone.example"), "{alerts}");
 }

@@ -1163,6 +1163,10 @@ fn a_running_service_is_asked_in_several_windows(bench: &Bench, program: &Path) 
     });
     let lock = fs::read_to_string(bench.path("live.pprof.lock")).unwrap();
     assert_eq!(lock.matches("\"weight\": 1").count(), 2, "{lock}");
+    hone_in(bench.dir.path(), &["profile", "take", &url, "-o", "heap.pprof", "--allocations"]).expect_code(0);
+    let shown = hone_in(bench.dir.path(), &["profile", "show", "heap.pprof", "--json"]).expect_code(0).json();
+    let kinds = ["alloc_space", "\"cpu\""].map(|kind| shown["body"]["tables"].to_string().contains(kind));
+    assert_eq!(kinds, [true, false], "{shown:#}");
     an_interrupt_does_not_wait_for_the_window(bench.dir.path(), &url);
     service.stop(std::time::Duration::from_secs(60)).unwrap();
 }

@@ -73,6 +73,29 @@ fn a_promise_that_nothing_keeps_is_worse() {
         .expect_error("the generator itself was later than that");
 }
 
+/// A search ends where it was told to: after so many windows, and below so high a rate.
+#[test]
+fn a_search_keeps_to_its_bounds() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let search = |bounds: &[&str]| {
+        let load =
+            ["load", &broker.address, "--find-capacity", "--slo", "throughput<100000", "--rate", "100"];
+        let short = ["-d", "500ms", "--warmup", "0", "-q", "--json", "--lateness-limit", "60000"];
+        hone_in(folder.path(), &[&load[..], &short, bounds].concat())
+    };
+    let short = search(&["--max-windows", "3"]).expect_code(1).json()["body"].take();
+    assert_eq!((&short["end"], short["points"].as_array().unwrap().len()), (&"out-of-windows".into(), 3));
+    let low = search(&["--max-rate", "300", "--confirmations", "1"]).expect_code(0).json()["body"].take();
+    assert_eq!(low["end"], "not-reached", "{low}");
+    let rates = low["points"].as_array().unwrap().iter();
+    let rates: Vec<f64> = rates.map(|point| point["requests_per_s"].as_f64().unwrap()).collect();
+    assert!(rates.iter().all(|rate| *rate <= 300.0) && rates.contains(&300.0), "{rates:?}");
+    search(&["--max-rate", "50"])
+        .expect_code(2)
+        .expect_error("--max-rate must lie between --rate and 1e7, got 50");
+}
+
 #[test]
 fn a_sweep_keeps_the_records_and_varies_the_batches() {
     let broker = Broker::start();

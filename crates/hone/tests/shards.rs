@@ -166,6 +166,19 @@ fn what_is_no_shard_is_refused() {
     hone_in(folder.path(), &["merge", "no-such.json"]).expect_code(1).expect_error("no-such.json");
 }
 
+#[test]
+fn a_job_has_the_name_that_it_was_given() {
+    let emit =
+        ["load", "h:1", "--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p", "--image", "i"];
+    let manifest = |name: &str| hone(&[&emit[..], &["--tls-ca", "ca.pem", "--job-name", name]].concat());
+    let told = manifest("tuesday").expect_code(0).stdout;
+    for named in ["  name: tuesday\n", "secretName: tuesday-security"] {
+        assert!(told.contains(named), "{named} is missing:\n{told}");
+    }
+    assert!(!told.contains("job-name") && !told.contains("hone-load"), "{told}");
+    manifest("Tuesday").expect_code(2).expect_error("Tuesday");
+}
+
 /// The manifest is valid by Kubernetes' own schema, strictly: an unknown field is an error.
 #[test]
 fn the_manifest_is_what_kubernetes_takes() {

@@ -83,6 +83,18 @@ impl Family {
         }
     }
 
+    /// # Errors
+    /// When bounds are asked for that it does not have.
+    pub(crate) fn check(self, bounds: FlushBounds, broker: &str) -> Result<()> {
+        if self == Self::PageCache && bounds != FlushBounds::USUAL {
+            bail!(Usage(format!(
+                "--flush-ms and --flush-bytes bound what write caching holds, and {broker} has no write caching: Apache Kafka's kernel flushes \
+                 when it likes; leave them out"
+            )));
+        }
+        Ok(())
+    }
+
     /// What the test topics of both states have, as steps.
     pub(crate) fn steps(self, bounds: FlushBounds) -> [String; 2] {
         match self {
@@ -248,5 +260,19 @@ mod tests {
             assert!(before.starts_with("fsync") && !after.starts_with("fsync"));
             assert!(family.risk(bounds).contains("loses acknowledged records"));
         }
+    }
+
+    #[test]
+    fn bounds_are_those_that_were_asked_for_or_refused() {
+        let bounds = FlushBounds { flush_ms: 20, flush_bytes: 65_536 };
+        let [_, cached] = Family::WriteCaching.steps(bounds);
+        assert_eq!(cached, "topic.write.caching=true,topic.flush.ms=20,topic.flush.bytes=65536");
+        for told in [&Family::WriteCaching.classes(bounds)[1], &Family::WriteCaching.risk(bounds)] {
+            assert!(told.contains("20 ms or 65536 bytes"), "{told}");
+        }
+        assert!(Family::WriteCaching.check(bounds, "b:1").is_ok());
+        assert!(Family::PageCache.check(FlushBounds::USUAL, "b:1").is_ok());
+        let refused = Family::PageCache.check(bounds, "b:1").unwrap_err().to_string();
+        assert!(refused.contains("b:1 has no write caching"), "{refused}");
     }
 }

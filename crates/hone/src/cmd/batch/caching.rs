@@ -53,7 +53,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
                 return Err(Usage(format!("`{broker}` is no broker's address; write HOST:PORT")).into());
             }
             let found = in_force(broker, &security, topic)?;
-            (Family::of(&found, broker)?, found)
+            let family = Family::of(&found, broker)?;
+            family.check(bounds, broker)?;
+            (family, found)
         }
         // Ours, or one of which nothing is asked: the test topics will tell.
         _ => (Family::WriteCaching, Vec::new()),

@@ -590,6 +590,8 @@ impl Prepared {
             socket_bytes: account.socket_bytes,
             stalls: Some(recorder.stalls),
             steps: recorder.stairs.map(|stairs| stairs.until(end_ns)).unwrap_or_default(),
+            // For whoever looked at the target before.
+            idle_cores: None,
         };
         Window {
             variant: self.settings.variant,

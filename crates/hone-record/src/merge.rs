@@ -270,8 +270,9 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             .map(|shard| shard.facts.stalls.clone())
             .reduce(|all, stalls| Some(all?.and(&stalls?)))
             .flatten(),
-        // A load that climbs is never shared.
+        // A load that climbs is never shared, and shards do not look at an idle target: one of them would do so under another's warm-up.
         steps: Vec::new(),
+        idle_cores: None,
     }
 }
 

@@ -178,6 +178,10 @@ pub struct WindowFacts {
     /// The steps of a load that climbs, as far as it got; empty for any other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ClimbStep>,
+    /// Cores that the target took before the window opened: warm, with the load's connections open, and nothing sent. `None` where nobody
+    /// looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_cores: Option<f64>,
 }
 
 /// Bytes through sockets.
@@ -422,6 +426,13 @@ impl Window {
     /// Whether the user ended it before its time.
     pub fn was_interrupted(&self) -> bool {
         self.events.iter().any(|event| event.kind == EventKind::Interrupted)
+    }
+
+    /// CPU per record in microseconds, without what the target would have taken in the same time with no load. `None` where
+    /// [`Metric::CpuPerRecord`] has no value, or nobody has looked at the idle target.
+    pub fn cpu_us_per_record_beyond_idling(&self) -> Option<f64> {
+        let idle_us = self.facts.idle_cores? * self.duration_s * 1e6 / self.facts.acked_records.max(1) as f64;
+        Some((self.value(Metric::CpuPerRecord)? - idle_us).max(0.0))
     }
 
     /// The value of a metric in its own unit; `None` when the window can't tell: saturated, too few samples beyond

@@ -157,6 +157,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             retries: BTreeMap::from([("connection lost".to_owned(), retries)]),
             produce_requests: Some(requests.len() as u64 + retries),
             steps: Vec::new(),
+            idle_cores: None,
             start_slip_ms: 0.0,
             answer_times: Some(AnswerTimes {
                 answers: requests.len() as u64,

@@ -413,6 +413,30 @@ fn an_arm_of_one_layout_is_told_with_what_the_interval_does_not_know() {
 }
 
 #[test]
+fn what_a_target_takes_idle_stands_beside_its_cpu() {
+    let mut window = sample::window("baseline", 1, 1.0);
+    assert!(!words(&window_page(&window)).contains("taken idle"));
+    window.facts.idle_cores = Some(0.031);
+    let page = words(&window_page(&window));
+    assert!(page.contains("taken idle, before the window") && page.contains("0.031"), "{page}");
+    assert!(page.contains("CPU per record beyond that"), "{page}");
+}
+
+#[test]
+fn a_saving_that_code_can_hardly_explain_is_doubted_where_it_is_told() {
+    let (mut optimization, windows) = sample::optimization();
+    let warnings = |optimization: &Optimization| {
+        let html = check(&optimization_page(optimization, &windows));
+        select(&html, "header .warning").into_iter().map(text_of).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&optimization), Vec::<String>::new());
+    optimization.ceilings[0].user_share = 0.01;
+    let told = warnings(&optimization);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("under validate, and all of its user code was 1 % of the CPU"), "{told:?}");
+}
+
+#[test]
 fn the_table_has_every_metric_with_its_verdict_in_words() {
     let (optimization, windows) = sample::optimization();
     let comparison = &optimization.comparisons[0];

@@ -1,10 +1,10 @@
 //! One window against a broker that runs, with everything around it: the view, the target's CPU, the machine.
 
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hone_load::{RawFile, Settings};
+use hone_load::{LoadError, Probe as _, RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
 use crate::clients::Clients;
@@ -19,7 +19,14 @@ pub(crate) struct Aim {
     pub(crate) settings: Settings,
     /// Whose CPU counts; whoever is behind the brokers of the cluster, unless named.
     pub(crate) pid: Option<u32>,
+    /// How long the idle target is looked at before the window opens, where that is wanted.
+    pub(crate) idle: Option<Duration>,
 }
+
+/// What the warm-up left behind is done by then.
+const SETTLED: Duration = Duration::from_millis(500);
+/// Between two looks at whether the user still wants to wait.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is written while a window is open.
 #[derive(Debug, Default)]
@@ -49,8 +56,38 @@ impl Aim {
         view.watch(&targets.pids);
         let foreign = targets.pids.clone();
         let mut probe = TargetProbe::new(targets, &foreign);
+        let idle_cores = match self.idle {
+            Some(length) => idle_cores(&mut probe, length, &mut listener)?,
+            None => None,
+        };
         let mut window = prepared.run(start()?, &mut probe, &mut listener)?;
+        window.facts.idle_cores = idle_cores;
         probe.describe_machine(&mut window);
         Ok(window)
     }
+}
+
+/// Cores that a warm target takes while nothing is sent; `None` where its CPU can't be read.
+fn idle_cores(
+    probe: &mut TargetProbe,
+    length: Duration,
+    progress: &mut dyn hone_load::Progress,
+) -> Result<Option<f64>> {
+    wait(SETTLED, progress)?;
+    probe.start();
+    let begun = Instant::now();
+    wait(length, progress)?;
+    let took_s = begun.elapsed().as_secs_f64();
+    Ok(probe.stop().target_cpu.map(|cpu| cpu.total_s / took_s))
+}
+
+fn wait(length: Duration, progress: &mut dyn hone_load::Progress) -> Result<(), LoadError> {
+    let begun = Instant::now();
+    while let Some(left) = length.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+        if !progress.at("idle", begun.elapsed().as_secs_f64() / length.as_secs_f64()) {
+            return Err(LoadError::Interrupted);
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+    Ok(())
 }

@@ -62,6 +62,25 @@ fn steps_and_bursts_reach_the_broker() {
     assert_eq!(bursts["facts"]["requests"], 200);
 }
 
+/// A warm broker that gets nothing takes next to nothing, and a part of what it takes under a load.
+#[test]
+fn an_idle_target_is_looked_at_before_the_window() {
+    let broker = Broker::start();
+    let body = body(&broker, &["--idle", "1s", "--rate", "500", "--duration", "2"]);
+    let idle = body["facts"]["idle_cores"].as_f64().unwrap();
+    let under_load = body["facts"]["target_cpu"]["total_s"].as_f64().unwrap() / 2.0;
+    assert!(idle < under_load / 2.0, "{idle} cores idle, {under_load} with 500 requests/s");
+    let plain = self::body(&broker, &["--rate", "500", "--duration", "1"]);
+    assert!(plain["facts"].get("idle_cores").is_none(), "{}", plain["facts"]);
+    for (more, expected) in [
+        (&["--idle", "10ms"][..], "between 500ms and 5m"),
+        (&["--idle", "1s", "--sweep-rate", "100,200"], "cannot be used with"),
+        (&["--idle", "1s", "--shard", "0/2", "--store", "s3://b/p"], "cannot be used with"),
+    ] {
+        hone(&[&["load", &broker.address], more].concat()).expect_code(2).expect_error(expected);
+    }
+}
+
 #[test]
 fn keyed_records_of_spread_sizes_are_taken() {
     let broker = Broker::start();

@@ -162,6 +162,10 @@ fn facts(window: &Window) -> Element {
         let value = window.value(metric).map_or_else(|| no_cpu(window).to_owned(), quantity::time_us);
         table.fact(metric.label(), &value);
     }
+    if let (Some(cores), Some(us)) = (facts.idle_cores, window.cpu_us_per_record_beyond_idling()) {
+        table.fact("taken idle, before the window", &format!("{}{NBSP}cores", quantity::significant(cores)));
+        table.fact("CPU per record beyond that", &quantity::time_us(us));
+    }
     table.fact("target's CPU", &facts.target_cpu.map_or("not known".to_owned(), cpu));
     table.fact("generator's CPU", &cpu(facts.generator_cpu));
     table.fact("stolen by the hypervisor", &format!("{} of all cores", quantity::share(facts.steal_share)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     require: Vec<Rule>,
     /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
     /// its true size, by both engines. Takes a minute.
-    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit", "find_capacity", "sweep_rate", "sweep_records"])]
+    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "idle", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit", "find_capacity", "sweep_rate", "sweep_records"])]
     self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
@@ -71,6 +71,10 @@ pub(crate) struct Arguments {
     /// Process whose CPU counts, with its children; found by itself when the broker listens on this machine.
     #[arg(long)]
     pid: Option<u32>,
+    /// Look at the warm target for so long before the window opens, with nothing sent, and tell its CPU per record without what it takes
+    /// idle, too: at few requests a second that is most of it.
+    #[arg(long, value_name = "TIME", value_parser = idle_time, conflicts_with_all = ["shard", "emit"])]
+    idle: Option<Duration>,
     /// The target's commit, for the record: hone serve follows a metric over commits.
     #[arg(long, value_name = "COMMIT", value_parser = commit_name)]
     commit: Option<String>,
@@ -115,7 +119,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
             );
         }
         let settings = job.settings(Topic::Fresh, &arguments, None)?;
-        return arguments.rates.run(&Aim { settings, pid: arguments.pid }, &job.workload, desk);
+        return arguments.rates.run(&Aim { settings, pid: arguments.pid, idle: None }, &job.workload, desk);
     }
     let files = Files::claim(&arguments)?;
     let security = arguments.security.security()?;
@@ -208,6 +212,16 @@ impl Job {
             shard,
             security: arguments.security.security()?,
         })
+    }
+}
+
+/// Shorter, and the clock's own grain shows; longer, and brokers close connections that say nothing.
+fn idle_time(text: &str) -> Result<Duration, String> {
+    let found = crate::notation::seconds(text)?;
+    if (0.5..=300.0).contains(&found) {
+        Ok(Duration::from_secs_f64(found))
+    } else {
+        Err("it must lie between 500ms and 5m".to_owned())
     }
 }
 
@@ -325,7 +339,7 @@ fn measure(
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
     let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
-    let aim = Aim { settings, pid: arguments.pid };
+    let aim = Aim { settings, pid: arguments.pid, idle: arguments.idle };
     let mut start_unix_ms = 0;
     let start = || match &meeting {
         Some(meeting) => {

@@ -53,8 +53,8 @@ pub(crate) struct RateOptions {
 }
 
 /// What belongs to a single window.
-const SINGLE: [&str; 10] =
-    ["topic", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit"];
+const SINGLE: [&str; 11] =
+    ["topic", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit", "idle"];
 
 impl RateOptions {
     /// Whether more than one window is asked for.

@@ -219,8 +219,12 @@ fn target_words(window: &Window) -> String {
         return format!("{} in all, no record acknowledged", span_us(cpu.total_s * 1e6));
     }
     let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
+    let beyond = window.cpu_us_per_record_beyond_idling().zip(facts.idle_cores);
+    let beyond = beyond.map_or_else(String::new, |(us, cores)| {
+        format!(", {} µs/record beyond the {} cores that it takes idle", number(us), number(cores))
+    });
     format!(
-        "{} µs/record, {} µs/request{user}{part}",
+        "{} µs/record, {} µs/request{user}{beyond}{part}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )
@@ -387,6 +391,20 @@ pub(crate) mod tests {
         window.facts.stalls = Some(stalls);
         let told = "stalls      1 in which requests waited 100 ms or longer: 0.975 s together, the longest 0.975 s, 1 requests";
         assert!(text(&window).contains(told), "{}", text(&window));
+    }
+
+    #[test]
+    fn what_a_target_takes_idle_is_told_apart_where_somebody_looked() {
+        let mut window = window();
+        window.facts.target_cpu = Some(hone_record::CpuSeconds { total_s: 0.5, user_share: None });
+        assert_eq!(target_words(&window), "250 µs/record, 500 µs/request");
+        window.facts.idle_cores = Some(0.02);
+        let expected =
+            "250 µs/record, 500 µs/request, 150 µs/record beyond the 0.020 cores that it takes idle";
+        assert_eq!(target_words(&window), expected);
+        // It was busier before than under the load: nothing is left, and nothing is below that.
+        window.facts.idle_cores = Some(0.2);
+        assert_eq!(window.cpu_us_per_record_beyond_idling(), Some(0.0));
     }
 
     /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.

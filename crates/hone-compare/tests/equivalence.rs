@@ -1,29 +1,15 @@
 //! *Equivalent* is a promise of its own: two arms that differ by the margin are called equal in one of twenty sessions at most, however
 //! noisy the pairs, with and without a control; and arms that are equal are called so where the pairs are quiet enough.
 
-use hone_compare::{judge, plan};
-use hone_record::{PairKind, Verdict};
-use rand_chacha::ChaCha8Rng;
-use rand_core::SeedableRng;
+use hone_record::Verdict;
 
 mod sessions;
-use sessions::{Noise, heavy, normal, outcomes, plan_of, session};
-
-const SESSIONS: u64 = 600;
+use sessions::{Noise, Rig, SESSIONS_OF_A_RIG, heavy, normal};
 
 /// How many sessions call arms equal whose true ratio is this.
 fn called_equal(noise: Noise, control_pairs: u32, truth: f64, sd: f64) -> usize {
-    let mut random = ChaCha8Rng::seed_from_u64(90);
-    let mut is_called = |seed| {
-        let mut design = plan(&plan_of(14, control_pairs, seed)).unwrap();
-        design.rule.secondary.clear();
-        design.rule.resamples = 500;
-        let mut of = |kind, pairs, ratio| outcomes(kind, &session(&mut random, noise, pairs, ratio, sd));
-        let test = of(PairKind::Test, 14, truth);
-        let control = of(PairKind::Control, control_pairs as usize, 1.0);
-        judge(&design, &[test, control].concat()).judgements[0].verdict == Verdict::Equivalent
-    };
-    (0..SESSIONS).filter(|&seed| is_called(seed)).count()
+    let rig = Rig { noise, pairs: 14, control_pairs, bias: 1.0, effect: truth, sd };
+    rig.sessions_with(&[Verdict::Equivalent], 90)
 }
 
 #[test]
@@ -33,7 +19,10 @@ fn arms_that_differ_by_the_margin_are_called_equal_in_one_of_twenty_sessions_at_
         for (noise, control_pairs) in [(normal as Noise, 0), (normal, 6), (heavy, 0)] {
             let called = called_equal(noise, control_pairs, truth, sd);
             // 5 % promised; 8.5 % is four standard errors above it.
-            assert!(called < 51, "{truth}, sd {sd}, {control_pairs} control pairs: {called} of {SESSIONS}");
+            assert!(
+                called < 51,
+                "{truth}, sd {sd}, {control_pairs} control pairs: {called} of {SESSIONS_OF_A_RIG}"
+            );
         }
     }
     // The check can fail: nearer to 1 than the margin it is the truth, and said.
@@ -44,9 +33,9 @@ fn arms_that_differ_by_the_margin_are_called_equal_in_one_of_twenty_sessions_at_
 fn equal_arms_are_called_so_where_the_pairs_are_quiet() {
     for control_pairs in [0, 6] {
         let called = called_equal(normal, control_pairs, 1.0, 0.01);
-        assert!(called > 540, "{control_pairs} control pairs: only {called} of {SESSIONS}");
+        assert!(called > 540, "{control_pairs} control pairs: only {called} of {SESSIONS_OF_A_RIG}");
     }
     // Noise is no proof.
     let called = called_equal(normal, 0, 1.0, 0.1);
-    assert!(called < 30, "{called} of {SESSIONS} by noise alone");
+    assert!(called < 30, "{called} of {SESSIONS_OF_A_RIG} by noise alone");
 }

@@ -2,40 +2,10 @@
 //! an effect must not be called one, a bias that hides an effect must not make the arms equal, and a real effect must still
 //! be found.
 
-use hone_compare::{judge, plan};
-use hone_record::{PairKind, Verdict};
-use rand_chacha::ChaCha8Rng;
-use rand_core::SeedableRng;
+use hone_record::Verdict;
 
 mod sessions;
-use sessions::{normal, outcomes, plan_of, session};
-
-struct Rig {
-    pairs: u32,
-    control_pairs: u32,
-    bias: f64,
-    effect: f64,
-    sd: f64,
-}
-
-impl Rig {
-    /// How many of 600 sessions end in one of these verdicts.
-    fn sessions_with(&self, verdicts: &[Verdict], seed: u64) -> usize {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let ends = |seed| {
-            let mut design = plan(&plan_of(self.pairs, self.control_pairs, seed)).unwrap();
-            design.rule.secondary.clear();
-            design.rule.resamples = 500;
-            let mut of = |kind, count: u32, ratio| {
-                outcomes(kind, &session(&mut random, normal, count as usize, ratio, self.sd))
-            };
-            let test = of(PairKind::Test, self.pairs, self.bias * self.effect);
-            let control = of(PairKind::Control, self.control_pairs, self.bias);
-            judge(&design, &[test, control].concat()).judgements[0].verdict
-        };
-        (0..600).map(ends).filter(|verdict| verdicts.contains(verdict)).count()
-    }
-}
+use sessions::{Rig, normal};
 
 const SPOKEN: [Verdict; 2] = [Verdict::Better, Verdict::Worse];
 
@@ -44,7 +14,7 @@ fn a_bias_that_control_and_test_share_is_no_effect() {
     for (pairs, bias, sd) in
         [(14, 1.02, 0.02), (14, 1.03, 0.03), (14, 1.05, 0.08), (14, 1.10, 0.124), (30, 1.05, 0.08)]
     {
-        let rig = Rig { pairs, control_pairs: 6, bias, effect: 1.0, sd };
+        let rig = Rig { noise: normal, pairs, control_pairs: 6, bias, effect: 1.0, sd };
         let spoken = rig.sessions_with(&SPOKEN, 70);
         // 5 % promised; 8.5 % is four standard errors above it.
         assert!(spoken < 51, "{pairs} pairs, bias {bias}, sd {sd}: {spoken} of 600 spoke up");
@@ -53,10 +23,10 @@ fn a_bias_that_control_and_test_share_is_no_effect() {
 
 #[test]
 fn a_bias_that_hides_an_effect_does_not_make_the_arms_equal() {
-    let rig = Rig { pairs: 14, control_pairs: 6, bias: 1.03, effect: 1.0 / 1.03, sd: 0.02 };
+    let rig = Rig { noise: normal, pairs: 14, control_pairs: 6, bias: 1.03, effect: 1.0 / 1.03, sd: 0.02 };
     let equal = rig.sessions_with(&[Verdict::Equivalent], 71);
     assert!(equal < 30, "{equal} of 600");
-    let quiet = Rig { pairs: 14, control_pairs: 6, bias: 1.0, effect: 1.0, sd: 0.01 };
+    let quiet = Rig { noise: normal, pairs: 14, control_pairs: 6, bias: 1.0, effect: 1.0, sd: 0.01 };
     let equal = quiet.sessions_with(&[Verdict::Equivalent], 72);
     assert!(equal > 540, "only {equal} of 600: the arms are equal");
 }
@@ -64,7 +34,8 @@ fn a_bias_that_hides_an_effect_does_not_make_the_arms_equal() {
 #[test]
 fn an_effect_is_still_found_beside_the_control() {
     let found = |effect, verdict, seed| {
-        Rig { pairs: 14, control_pairs: 6, bias: 1.0, effect, sd: 0.03 }.sessions_with(&[verdict], seed)
+        Rig { noise: normal, pairs: 14, control_pairs: 6, bias: 1.0, effect, sd: 0.03 }
+            .sessions_with(&[verdict], seed)
     };
     let (ten, five) = (found(1.10, Verdict::Worse, 73), found(0.95, Verdict::Better, 74));
     // A control that differs by chance, in one of twenty sessions, is what 10 % can still fail by.

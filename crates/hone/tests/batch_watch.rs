@@ -485,6 +485,7 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
 fn admin_api(answer: &'static str, token: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
+    let wanted = token.map(|token| format!("Bearer {token}"));
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut question = [0; 4096];
@@ -498,11 +499,10 @@ fn admin_api(answer: &'static str, token: Option<&'static str>) -> String {
                 let (name, value) = line.split_once(": ")?;
                 name.eq_ignore_ascii_case("authorization").then_some(value)
             });
-            let (status, answer) =
-                match token.map(|token| format!("Bearer {token}")) == shown.map(str::to_owned) {
-                    true => ("200 OK", answer),
-                    false => ("401 Unauthorized", "{}"),
-                };
+            let (status, answer) = match wanted.as_deref() == shown {
+                true => ("200 OK", answer),
+                false => ("401 Unauthorized", "{}"),
+            };
             let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
         }
     });

@@ -242,7 +242,9 @@ fn an_interrupt_is_heard_while_a_program_gets_ready() {
         .spawn()
         .unwrap();
     // Hone's own command line has its name, too.
+    let begun = std::time::Instant::now();
     while processes_with(&mark).len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the program was not started");
         thread::sleep(Duration::from_millis(50));
     }
     let since = std::time::Instant::now();

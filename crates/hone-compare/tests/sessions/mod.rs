@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use hone_compare::Plan;
-use hone_record::{Metric, Mode, PairKind, PairOutcome};
+use hone_compare::{Plan, judge, plan};
+use hone_record::{Metric, Mode, PairKind, PairOutcome, Verdict};
 use rand_chacha::ChaCha8Rng;
-use rand_core::RngCore;
+use rand_core::{RngCore, SeedableRng};
 
 /// What a simulation found, for the figures of docs/method.md.
 #[expect(clippy::print_stdout, reason = "shown with --nocapture only")]
@@ -89,6 +89,38 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         refused: Default::default(),
         disturbance: None,
         both_controls: false,
+    }
+}
+
+/// How many sessions are held on a [`Rig`].
+pub const SESSIONS_OF_A_RIG: u64 = 600;
+
+/// Two arms whose truth is known, on a rig that favours one of them, in A/A pairs as in the others.
+pub struct Rig {
+    pub noise: Noise,
+    pub pairs: u32,
+    pub control_pairs: u32,
+    pub bias: f64,
+    pub effect: f64,
+    pub sd: f64,
+}
+
+impl Rig {
+    /// How many of [`SESSIONS_OF_A_RIG`] end in one of these verdicts.
+    pub fn sessions_with(&self, verdicts: &[Verdict], seed: u64) -> usize {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let ends = |seed| {
+            let mut design = plan(&plan_of(self.pairs, self.control_pairs, seed)).unwrap();
+            design.rule.secondary.clear();
+            design.rule.resamples = 500;
+            let mut of = |kind, count: u32, ratio| {
+                outcomes(kind, &session(&mut random, self.noise, count as usize, ratio, self.sd))
+            };
+            let test = of(PairKind::Test, self.pairs, self.bias * self.effect);
+            let control = of(PairKind::Control, self.control_pairs, self.bias);
+            judge(&design, &[test, control].concat()).judgements[0].verdict
+        };
+        (0..SESSIONS_OF_A_RIG).map(ends).filter(|verdict| verdicts.contains(verdict)).count()
     }
 }
 

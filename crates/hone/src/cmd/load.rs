@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pid: Option<u32>,
     /// Look at the warm target for so long before the window opens, with nothing sent, and tell its CPU per record without what it takes
-    /// idle, too: at few requests a second that is most of it.
+    /// idle, too: at few requests a second that may be most of it.
     #[arg(long, value_name = "TIME", value_parser = idle_time, conflicts_with_all = ["shard", "emit"])]
     idle: Option<Duration>,
     /// The target's commit, for the record: hone serve follows a metric over commits.

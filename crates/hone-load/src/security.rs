@@ -26,6 +26,11 @@ pub struct Security {
 }
 
 impl Security {
+    /// Neither TLS nor a login: nothing of it is a secret.
+    pub fn is_open(&self) -> bool {
+        self.tls.is_none() && self.sasl.is_none()
+    }
+
     /// `plaintext`, `tls`, `sasl-plain`, `tls+sasl-scram-sha-512` ...
     pub fn name(&self) -> String {
         let sasl = self.sasl.as_ref().map(|sasl| format!("sasl-{}", sasl.mechanism.name().to_lowercase()));

@@ -175,33 +175,46 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
 /// Both arms' places; an environment variable or an argument differs in B, or on both sides.
 ///
 /// # Errors
-/// When the arms are no commands.
+/// When the arms are no commands, or the command says so already.
 pub(crate) fn places(change: &Change, place: &Place) -> Result<[Place; 2]> {
-    let with = |value: &str| {
-        let mut changed = place.clone();
-        match (&mut changed, change.kind.as_str()) {
-            (Place::Program(program), "env") => {
-                program.env.insert(change.name.clone(), value.into());
-            }
-            (Place::Program(program), "arg") => {
-                program.args = with_argument(&program.args, &change.name, value);
-            }
-            (Place::Address(address), kind @ ("env" | "arg")) => bail!(Usage(format!(
-                "--change {kind}.{}: {address} runs already, so its {} is what it was started with; give the command that \
-                 starts it",
-                change.name,
-                if kind == "env" { "environment" } else { "command line" }
-            ))),
-            _ => {}
-        }
-        Ok(changed)
-    };
+    let with = |value: &str| placed(change, value, place);
     let a = change.from.as_deref().map_or_else(|| Ok(place.clone()), with)?;
-    Ok([a, with(&change.to)?])
+    let b = with(&change.to)?;
+    if matches!(change.kind.as_str(), "env" | "arg") && a == b {
+        bail!(Usage(format!(
+            "--change: {}.{} is `{}` without the change already: nothing would differ",
+            change.kind, change.name, change.to
+        )));
+    }
+    Ok([a, b])
 }
 
-/// Replaces the value behind a flag (`--flag VALUE` or `--flag=VALUE`), or adds both at the end. A flag without a value is
-/// added alone.
+/// A place with this value of the change.
+///
+/// # Errors
+/// When it is no command.
+pub(crate) fn placed(change: &Change, value: &str, place: &Place) -> Result<Place> {
+    let mut changed = place.clone();
+    match (&mut changed, change.kind.as_str()) {
+        (Place::Program(program), "env") => {
+            program.env.insert(change.name.clone(), value.into());
+        }
+        (Place::Program(program), "arg") => {
+            program.args = with_argument(&program.args, &change.name, value);
+        }
+        (Place::Address(address), kind @ ("env" | "arg")) => bail!(Usage(format!(
+            "--change {kind}.{}: {address} runs already, so its {} is what it was started with; give the command that \
+             starts it",
+            change.name,
+            if kind == "env" { "environment" } else { "command line" }
+        ))),
+        _ => {}
+    }
+    Ok(changed)
+}
+
+/// Replaces the value behind a flag (`--flag VALUE` or `--flag=VALUE`), or puts it there; a flag that is not there comes at the end with it. A flag
+/// without a value is added alone.
 fn with_argument(args: &[String], flag: &str, value: &str) -> Vec<String> {
     let mut args = args.to_vec();
     let joined = format!("{flag}=");
@@ -210,11 +223,19 @@ fn with_argument(args: &[String], flag: &str, value: &str) -> Vec<String> {
         return args;
     }
     match args.iter().position(|arg| arg == flag) {
-        Some(index) if index + 1 < args.len() && !value.is_empty() => args[index + 1] = value.to_owned(),
-        Some(_) => {}
+        Some(_) if value.is_empty() => {}
+        Some(index) => match args.get_mut(index + 1).filter(|next| is_value(next)) {
+            Some(next) => value.clone_into(next),
+            None => args.insert(index + 1, value.to_owned()),
+        },
         None => args.extend([flag, value].into_iter().filter(|word| !word.is_empty()).map(str::to_owned)),
     }
     args
+}
+
+/// Whether a word behind a flag is its value, and not the next flag. Below zero is a number.
+fn is_value(word: &str) -> bool {
+    !word.starts_with('-') || word.parse::<f64>().is_ok()
 }
 
 #[cfg(test)]
@@ -302,8 +323,22 @@ mod tests {
             ("--threads 4 --port 1", "--threads", "2", "--threads 2 --port 1"),
             ("--threads=4", "--threads", "2", "--threads=2"),
             ("--port 1", "--direct", "", "--port 1 --direct"),
+            ("--direct --port 1", "--direct", "", "--direct --port 1"),
+            ("--port 1 --threads", "--threads", "2", "--port 1 --threads 2"),
+            ("--threads --port 1", "--threads", "2", "--threads 2 --port 1"),
+            ("--nice -5 --port 1", "--nice", "3", "--nice 3 --port 1"),
+            ("-t -- file", "-t", "2", "-t 2 -- file"),
         ] {
             assert_eq!(with_argument(&args(before), flag, value), args(after));
+        }
+        let limit = std::time::Duration::from_secs(1);
+        let program = Place::parse("sh --threads 2 --direct {port}", limit, limit).unwrap();
+        for text in ["arg.--threads=2", "arg.--direct=", "arg.--threads=3,3\\,"] {
+            let found = places(&parse(text).unwrap(), &program);
+            let differs = text.ends_with("\\,");
+            assert_eq!(found.is_ok(), differs, "{text}");
+            let told = found.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(differs || told.contains("without the change already: nothing would differ"), "{told}");
         }
         let running = Place::Address("127.0.0.1:9092".to_owned());
         let message = places(&parse("env.A=1").unwrap(), &running).unwrap_err().to_string();

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use hone_record::{BatchState, Comparison, Decision, Guard, Metric, PairKind, Verdict, Window};
 
 use crate::Usage;
+use crate::drive::{GaveUp, in_one_line, refused_arm};
 use crate::folder::{RunFolder, read_record};
 use crate::require::Rule;
 use crate::show;
@@ -112,6 +113,21 @@ pub(crate) fn decide(comparison: &Comparison, guards: &[Guard]) -> (Decision, St
         ),
         Verdict::Worse | Verdict::Equivalent | Verdict::NotShown => (Decision::Rejected, sentence),
     }
+}
+
+/// Why a change is rejected of which a comparison says that it can't be had, that it alone does not stand the load, or that with it alone the client
+/// falls behind its schedule. `None` where something else ended the comparison, which then says nothing of the change.
+pub(crate) fn not_to_be_had(error: &anyhow::Error) -> Option<String> {
+    // Measured again it would be refused again: that is an answer, too.
+    if refused_arm(error) == Some(1) {
+        return Some(format!("it can't be had: {}", in_one_line(error)));
+    }
+    let gave_up = error.downcast_ref::<GaveUp>()?;
+    if gave_up.of_b {
+        return Some(format!("{error:#}"));
+    }
+    let is_late = gave_up.late == Some(1);
+    is_late.then(|| format!("with it the client does not keep its schedule: {}", in_one_line(error)))
 }
 
 /// Guard rails that are counts, which the comparator's ratios can't hold.

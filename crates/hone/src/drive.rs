@@ -93,10 +93,16 @@ const FAILURES_IN_A_ROW: u32 = 3;
 ///
 /// # Errors
 /// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
-/// measured stay in the folder; the next attempt goes on after them.
+/// measured stay in the folder; the next attempt goes on after them, unless it was the clock that ended them.
 pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     fixed_before(contest.folder, &format!("{}design.json", contest.prefix), &contest.design)?;
-    let pairs = measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?;
+    let ended = format!("{}ended.json", contest.prefix);
+    // Whoever has seen the verdict does not measure on until he likes it.
+    let is_ended = contest.folder.read_note::<bool>(&ended)?.is_some();
+    let pairs = measure_pairs(contest, progress, |longest_s, left_s, _| !is_ended && left_s >= longest_s)?;
+    if pairs.len() < contest.design.order.len() && !is_ended {
+        contest.folder.write_note(&ended, &true)?;
+    }
     Ok(judged(contest, pairs))
 }
 

@@ -5,10 +5,13 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use hone_load::Security;
 use hone_tool::left::{Noting, end_what_is_left, note_groups_in};
 
 use crate::folder::RunFolder;
+use crate::lever;
 use crate::progress::Progress;
+use crate::topics::sweep_left_overs;
 
 /// Notes of the process groups of a run of `hone optimize`, which has a lock of its own.
 pub(crate) const OF_BUILDS: &str = "running";
@@ -16,6 +19,18 @@ pub(crate) const OF_BUILDS: &str = "running";
 pub(crate) const LOCK_OF_BUILDS: &str = ".lock";
 /// Those of a run that is held by [`RunFolder::held`].
 const OF_WINDOWS: &str = "processes";
+
+/// What runs under this folder left that were killed: settings go back, topics of `places` are deleted, processes are ended. Whatever measures does so
+/// first: a run would measure on top of it.
+///
+/// # Errors
+/// When a setting can't be put back.
+pub(crate) fn tidied(runs: &Path, places: &[&str], security: &Security, progress: &Progress) -> Result<()> {
+    lever::put_back_left_overs(runs, places, security, progress)?;
+    clean_up_left_overs(runs, progress);
+    sweep_left_overs(runs, places, security, progress);
+    Ok(())
+}
 
 /// From now on the run's process groups are written down while they are there.
 ///
@@ -41,7 +56,7 @@ pub(crate) fn clean_up(run: &Path, progress: &Progress) -> Result<()> {
 
 /// The same for all runs under this folder that nobody goes on with, and for the builds inside of them. Nothing of the run that starts hangs on
 /// it, so what can't be done is told and left for the next one.
-pub(crate) fn clean_up_left_overs(runs: &Path, progress: &Progress) {
+fn clean_up_left_overs(runs: &Path, progress: &Progress) {
     for run in fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if !has_notes(&run.join(OF_WINDOWS)) && builds_of(&run).is_empty() {
             continue;

@@ -271,6 +271,11 @@ impl WayBack {
         Ok(Back::Done)
     }
 
+    /// Whether it is of a cluster that a run's login is none of the business of.
+    fn is_elsewhere(&self, places: &[&str], security: &Security) -> bool {
+        matches!(self, Self::Cluster { address, .. } if !security.is_open() && !places.contains(&address.as_str()))
+    }
+
     fn what(&self) -> String {
         match self {
             Self::Cluster { address, name, .. } => format!("{name} at {address}"),
@@ -499,6 +504,10 @@ pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &
     if found.iter().any(|left| matches!(left, LeftOver::Held)) {
         bail!("the run in {} still goes on; it puts its setting back itself", folder.display());
     }
+    put_back_all(found, security, progress)
+}
+
+fn put_back_all(found: Vec<LeftOver>, security: &Security, progress: &Progress) -> Result<bool> {
     let (mut was_left, mut problems) = (false, Vec::new());
     for left in found {
         let LeftOver::Left { way_back, file, _lock } = left else { continue };
@@ -518,20 +527,36 @@ pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &
     Ok(was_left)
 }
 
-/// Puts back what runs under this folder left set when they died. Runs that go on are left alone.
+/// Puts back what runs under this folder left set when they died. Runs that go on are left alone; so are settings of a cluster that is none of
+/// `places` where there is a login, which is this run's alone: those are told.
 ///
 /// # Errors
 /// When one can't be put back: a run that starts now would measure on top of it.
-pub(crate) fn put_back_left_overs(runs: &Path, security: &Security, progress: &Progress) -> Result<()> {
+pub(crate) fn put_back_left_overs(
+    runs: &Path,
+    places: &[&str],
+    security: &Security,
+    progress: &Progress,
+) -> Result<()> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
     for run in entries.filter(|entry| entry.is_dir()) {
         let found = left_overs(&run)?;
-        if !found.is_empty() && found.iter().all(|left| matches!(left, LeftOver::Left { .. })) {
-            drop(found);
-            put_back_left_over(&run, security, progress).context(
-                "a setting that an earlier run left set has to be put back before anything is measured",
-            )?;
+        if found.iter().any(|left| matches!(left, LeftOver::Held)) {
+            continue;
         }
+        let is_elsewhere = |left: &LeftOver| matches!(left, LeftOver::Left { way_back, .. } if way_back.is_elsewhere(places, security));
+        let (elsewhere, here): (Vec<_>, Vec<_>) = found.into_iter().partition(is_elsewhere);
+        for left in &elsewhere {
+            let LeftOver::Left { way_back, file, .. } = left else { continue };
+            progress.line(&format!(
+                "An earlier run left {} to be put back, and this run's login is not for that cluster: hone compare --undo {}",
+                way_back.words(),
+                file.parent().unwrap_or(file).display()
+            ));
+        }
+        put_back_all(here, security, progress).context(
+            "a setting that an earlier run left set has to be put back before anything is measured",
+        )?;
     }
     Ok(())
 }
@@ -589,7 +614,7 @@ mod tests {
         held.way_back = None;
         drop(held);
         assert_eq!(value(&root), "1");
-        put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true)).unwrap();
+        put_back_left_overs(runs.path(), &[], &Security::default(), &Progress::new(true)).unwrap();
         assert_eq!(value(&root), "60");
         assert!(!run.join(UNDO).exists());
         assert!(!put_back_left_over(&run, &Security::default(), &Progress::new(true)).unwrap());
@@ -680,13 +705,10 @@ mod tests {
     fn the_last_one_that_was_set_goes_back_first() {
         let run = tempfile::tempdir().unwrap();
         for (file, name) in [(UNDO, "first"), ("undo-1.json", "second")] {
-            let way_back = WayBack::Cluster {
-                address: "127.0.0.1:1".to_owned(),
-                name: name.to_owned(),
-                set: String::new(),
-                value: None,
-                in_force: Vec::new(),
+            let WayBack::Cluster { address, set, value, in_force, .. } = left_at("127.0.0.1:1") else {
+                panic!()
             };
+            let way_back = WayBack::Cluster { address, name: name.to_owned(), set, value, in_force };
             fs::write(run.path().join(file), serde_json::to_string(&way_back).unwrap()).unwrap();
         }
         let found = left_overs(run.path()).unwrap();
@@ -698,6 +720,43 @@ mod tests {
             })
             .collect();
         assert_eq!(names, ["second at 127.0.0.1:1", "first at 127.0.0.1:1"]);
+    }
+
+    fn left_at(address: &str) -> WayBack {
+        WayBack::Cluster {
+            address: address.to_owned(),
+            name: "log.flush.ms".to_owned(),
+            set: "1".to_owned(),
+            value: None,
+            in_force: Vec::new(),
+        }
+    }
+
+    /// The cluster of a run that died is not the one to which this run logs in.
+    #[test]
+    fn a_login_is_shown_to_no_other_cluster() {
+        let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let run = runs.path().join("compare-001");
+        fs::create_dir(&run).unwrap();
+        killed(&root, &run);
+        let seen = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        seen.set_nonblocking(true).unwrap();
+        let address = seen.local_addr().unwrap().to_string();
+        fs::write(run.join("undo-1.json"), serde_json::to_string(&left_at(&address)).unwrap()).unwrap();
+        let secured = Security {
+            sasl: Some(hone_load::security::Sasl {
+                mechanism: hone_load::security::Mechanism::Plain,
+                user: "me".to_owned(),
+                password: hone_load::security::Password::new("secret".to_owned()),
+            }),
+            ..Security::default()
+        };
+        put_back_left_overs(runs.path(), &["this:9092"], &secured, &Progress::new(true)).unwrap();
+        assert!(seen.accept().is_err(), "nobody has called the other cluster");
+        assert!(run.join("undo-1.json").exists(), "whoever has its login can put it back");
+        assert_eq!(value(&root), "60", "what is of the machine has gone back");
+        assert!(!left_at(&address).is_elsewhere(&[&address], &secured));
+        assert!(!left_at(&address).is_elsewhere(&["this:9092"], &Security::default()));
     }
 
     #[test]
@@ -731,7 +790,7 @@ mod tests {
         fs::write(&file, "60").unwrap();
         killed(&root, &run);
         fs::write(&file, "30").unwrap();
-        put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true)).unwrap();
+        put_back_left_overs(runs.path(), &[], &Security::default(), &Progress::new(true)).unwrap();
         assert_eq!(value(&root), "30");
         assert!(!run.join(UNDO).exists() && run.join("undo-drifted.json").exists());
     }
@@ -752,7 +811,7 @@ mod tests {
         fs::create_dir(&run).unwrap();
         killed(&root, &run);
         fs::remove_file(root.path().join("proc/sys/vm/swappiness")).unwrap();
-        let stopped = put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true));
+        let stopped = put_back_left_overs(runs.path(), &[], &Security::default(), &Progress::new(true));
         let message = format!("{:#}", stopped.unwrap_err());
         for expected in
             ["before anything is measured", "hone compare --undo", "by hand and remove", "undo.json"]

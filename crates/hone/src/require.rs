@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use hone_record::{
-    Bounds, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, percentile, samples_for,
+    Bounds, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, Workload, percentile, samples_for,
 };
 
-use crate::Ending;
 use crate::experiment::{did_you_mean, nearest};
 use crate::notation::seconds;
 use crate::show::{count, number, span_us};
+use crate::{Ending, Usage};
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -263,6 +263,54 @@ impl<'de> serde::Deserialize<'de> for Rule {
     }
 }
 
+/// The text of a rule, once it was read: what was asked for is kept as it was asked for, and not as it is shown.
+///
+/// # Errors
+/// When it is no rule.
+pub(crate) fn as_written(text: &str) -> Result<String, String> {
+    text.parse::<Rule>().map(|_| text.to_owned())
+}
+
+/// Reads rules that were kept as they were written.
+///
+/// # Errors
+/// With the one that is none.
+pub(crate) fn read(texts: &[String]) -> Result<Vec<Rule>, Usage> {
+    let one = |text: &String| text.parse().map_err(|problem| Usage(format!("require: {problem}")));
+    texts.iter().map(one).collect()
+}
+
+/// Whether the user's own rules say how late may be: then a wait may cost what it waits, as long as they hold.
+pub(crate) fn say_how_late(rules: &[Rule]) -> bool {
+    rules.iter().any(|rule| rule.latency_limit_us().is_some())
+}
+
+/// A rule that no window can tell is never met, and nothing would ever be kept.
+///
+/// # Errors
+/// With the rule, and what a window lacks.
+pub(crate) fn can_be_told(texts: &[String], workload: &Workload) -> Result<(), Usage> {
+    for (rule, text) in read(texts)?.iter().zip(texts) {
+        if rule.is_of_consumers() && workload.consumers == 0 {
+            return Err(Usage(format!(
+                "require: no window can tell `{text}`, since there are no consumers: ask the load for some"
+            )));
+        }
+        // A latency is one of a request, however many records that carries.
+        let Some(nearly_all) = workload.requests_per_window() else { continue };
+        // That many at least in nearly all; on the average these.
+        let requests = (nearly_all as f64).max(workload.requests_per_s * workload.duration_s);
+        let needed = rule.samples_needed();
+        if requests < needed as f64 {
+            return Err(Usage(format!(
+                "require: no window can tell `{text}`, which needs {needed} requests, and {requests:.0} are sent in one: make the windows longer, \
+                 raise the rate, or name a lower percentile"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// `p99=10ms` promises at most that.
 pub(crate) fn promise(text: &str) -> Result<Rule, String> {
     match text.split_once('=') {
@@ -293,6 +341,11 @@ impl Rule {
             What::Latency(quantile) | What::EndToEnd(quantile) => samples_for(quantile),
             _ => 1,
         }
+    }
+
+    /// Whether consumers alone can tell.
+    fn is_of_consumers(&self) -> bool {
+        matches!(self.what, What::EndToEnd(_) | What::EndToEndMax | What::Lag | What::Missing)
     }
 
     /// The latency in microseconds that it allows; `None` for a rule of something else.

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::sha256_hex;
-use hone_record::Machine;
+use hone_record::{Engine, Machine, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Place};
+use crate::arm::{Arm, Place, find_program};
 
 /// Kept with what was asked for, before the first window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Standing {
-    /// SHA-256 of each program, and of each file that a command names by an absolute path.
+    /// SHA-256 of each program, those that send the load among them, and of each file that a command names by an absolute path.
     programs: BTreeMap<PathBuf, String>,
     /// What of the machine does not change by itself.
     machine: BTreeMap<String, String>,
@@ -25,8 +25,12 @@ impl Standing {
     ///
     /// # Errors
     /// When a program can't be read.
-    pub(crate) fn of<'a>(arms: impl Iterator<Item = &'a Arm>, machine: &Machine) -> Result<Self> {
-        let files: BTreeSet<PathBuf> = arms.flat_map(files).collect();
+    pub(crate) fn of<'a>(
+        arms: impl Iterator<Item = &'a Arm>,
+        loads: impl Iterator<Item = &'a Workload>,
+        machine: &Machine,
+    ) -> Result<Self> {
+        let files: BTreeSet<PathBuf> = arms.flat_map(of_arm).chain(loads.flat_map(of_load)).collect();
         let hash = |path: PathBuf| {
             let bytes = std::fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
             Ok((path, sha256_hex(&bytes)))
@@ -73,11 +77,26 @@ impl Standing {
 }
 
 /// The program of an arm, and the files that its arguments name (a .jar, a script, a configuration).
-fn files(arm: &Arm) -> Vec<PathBuf> {
+fn of_arm(arm: &Arm) -> Vec<PathBuf> {
     let Place::Program(program) = &arm.place else { return Vec::new() };
-    let named = program.args.iter().map(|arg| arg.split_once('=').map_or(arg.as_str(), |(_, value)| value));
-    let named = named.map(Path::new).filter(|path| path.is_absolute() && path.is_file());
-    std::iter::once(program.path.clone()).chain(named.map(Path::to_owned)).collect()
+    std::iter::once(program.path.clone()).chain(named(&program.args)).collect()
+}
+
+/// The same of the program that sends a load, where that is not Hone.
+fn of_load(load: &Workload) -> Vec<PathBuf> {
+    let (Engine::Command { command, .. } | Engine::Tool { command, .. }) = &load.engine else {
+        return Vec::new();
+    };
+    let Some((program, args)) = command.split_first() else { return Vec::new() };
+    // One that is not there is told by what starts it.
+    find_program(program).into_iter().chain(named(args)).collect()
+}
+
+/// Files with an absolute path among arguments: alone, behind a `=`, or in a list such as a class path.
+fn named(args: &[String]) -> impl Iterator<Item = PathBuf> {
+    let values = args.iter().map(|arg| arg.split_once('=').map_or(arg.as_str(), |(_, value)| value));
+    let paths = values.flat_map(|value| value.split(':')).map(Path::new);
+    paths.filter(|path| path.is_absolute() && path.is_file()).map(Path::to_owned)
 }
 
 fn lasting(machine: &Machine) -> BTreeMap<String, String> {
@@ -95,16 +114,41 @@ fn lasting(machine: &Machine) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::WorkloadFile;
+
+    fn of_machine(machine: &Machine) -> Result<Standing> {
+        Standing::of(std::iter::empty(), std::iter::empty(), machine)
+    }
+
+    /// A client that was built anew between two attempts sends another load.
+    #[test]
+    fn the_program_that_sends_the_load_is_one_that_a_run_stands_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let [client, jar, other] = ["client", "one.jar", "two.jar"].map(|name| folder.path().join(name));
+        let command = [client.display().to_string(), format!("-Dcp={}:{}", jar.display(), other.display())];
+        let engine = Engine::Command { command: command.to_vec(), settings: BTreeMap::new() };
+        let load = Workload { engine, ..WorkloadFile::default().named("w").unwrap() };
+        for file in [&client, &jar, &other] {
+            std::fs::write(file, "first").unwrap();
+            let now =
+                || Standing::of(std::iter::empty(), std::iter::once(&load), &Machine::default()).unwrap();
+            let then = now();
+            assert!(then.same_as(&now(), folder.path()).is_ok());
+            std::fs::write(file, "second").unwrap();
+            let refused = then.same_as(&now(), folder.path()).unwrap_err().to_string();
+            assert!(refused.contains(&format!("{} has another content", file.display())), "{refused}");
+        }
+    }
 
     #[test]
     fn what_changed_is_named_and_what_changes_by_itself_is_no_change() {
         let machine = Machine { kernel: "6.1".to_owned(), cores: 2, ..Machine::default() };
-        let standing = Standing::of(std::iter::empty(), &machine).unwrap();
+        let standing = of_machine(&machine).unwrap();
         let busy = Machine { load_average_1m: 9.0, steal_share: 0.2, ..machine.clone() };
         let folder = Path::new("runs/compare-001");
-        assert!(standing.same_as(&Standing::of(std::iter::empty(), &busy).unwrap(), folder).is_ok());
+        assert!(standing.same_as(&of_machine(&busy).unwrap(), folder).is_ok());
         let other = Machine { kernel: "6.2".to_owned(), ..machine };
-        let mut now = Standing::of(std::iter::empty(), &other).unwrap();
+        let mut now = of_machine(&other).unwrap();
         now.boot_id = Some("another".to_owned());
         let mut then = standing;
         then.programs.insert("/gone".into(), "hash".to_owned());

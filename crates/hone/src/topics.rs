@@ -114,9 +114,8 @@ pub(crate) fn sweep_left_overs(runs: &Path, places: &[&str], security: &Security
 
 /// The address of a run's topics, where this run's login is none of its business.
 fn elsewhere(folder: &RunFolder, places: &[&str], security: &Security) -> Option<String> {
-    let is_open = security.sasl.is_none() && security.tls.is_none();
     let addresses = noted(folder).ok()?.into_iter().map(|topics| topics.address);
-    addresses.filter(|_| !is_open).find(|address| !places.contains(&address.as_str()))
+    addresses.filter(|_| !security.is_open()).find(|address| !places.contains(&address.as_str()))
 }
 
 /// Deletes this run's topics that are still there, and the note that says so. Answers whether there was a note.

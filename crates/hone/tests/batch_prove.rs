@@ -11,6 +11,7 @@ use hone_load::Admin;
 use serde_json::Value;
 
 mod stage;
+use stage::clients::franz_go;
 use stage::{Broker, PATIENT, Ran, hone_command, hone_in, processes_with};
 
 /// A load of small windows; neighbours are allowed, since tests run beside each other.
@@ -174,7 +175,7 @@ fn a_killed_run_goes_on_after_its_last_pair_and_its_topics_go() {
         "0",
         "--keep-disturbed",
         "--require",
-        "p99<10s",
+        "p90<10s",
         "--primary",
         "latency-p50",
     ];
@@ -344,6 +345,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
         (&["--step", "linger=5ms", "--pairs", "3"], "too few for an interval"),
         (&["--step", "linger=5ms", "--topic", "orders"], "which broker has the topic"),
         (&["--step", "linger=5ms", "--foretold", "2=x.json"], "there are steps 1 to 1"),
+        (&["--step", "linger=5ms", "--require", "lag<=1000"], "there are no consumers"),
+        (&["--step", "linger=5ms", "--require", "p99.999<1s"], "which needs 1000000 requests"),
+        (&["--step", "linger=5ms", "--step", "acks=0,idempotence=false"], "the guard rail p99"),
         (&["127.0.0.1:1", "--step", "linger=5ms", "--mode", "duet"], "can't be in two states at once"),
         (&["--resume", "nowhere"], "there is no run folder"),
     ] {
@@ -352,6 +356,61 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
         ran.expect_error(expected);
     }
     assert!(!folder.path().join("runs").exists(), "nothing was begun");
+}
+
+/// A proof on top of what a killed run left would be one of that, too.
+#[test]
+fn what_a_killed_run_left_set_stops_the_next_one_where_it_can_not_be_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = folder.path().join("runs/compare-001");
+    fs::create_dir_all(&left).unwrap();
+    let way_back = serde_json::json!({ "cluster": {
+        "address": "127.0.0.1:1", "name": "compression.type", "set": "zstd", "value": null, "in_force": [[0, "producer"]]
+    }});
+    fs::write(left.join("undo.json"), way_back.to_string()).unwrap();
+    for args in [&["batch", "prove", "--step", "linger=5ms"][..], &["batch", "caching"]] {
+        let ran = hone_in(folder.path(), &[args, &["--quiet"]].concat());
+        ran.expect_code(1).expect_error("has to be put back before anything is measured");
+    }
+    assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 1, "nothing was begun");
+}
+
+/// What can't be had is an answer, and the steps behind it are asked all the same. A rule that limits no latency leaves the guard on p99 there.
+#[test]
+fn a_step_that_is_refused_is_rejected_and_the_next_one_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = ["--step", "topic.max.message.bytes=none", "--step", "linger=100ms"];
+    let rules = ["--require", "errors<12.34%", "--require", "lag<=123456", "--consumers", "1"];
+    let few = ["--pairs", "5", "--control-pairs", "0"];
+    let ran = prove(folder.path(), &[&LOAD[..], &steps, &rules, &few].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let proof = ran.json();
+    let steps = proof["body"]["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2);
+    assert_eq!(steps[0]["decision"], "rejected");
+    let why = steps[0]["why"].as_str().unwrap();
+    assert!(why.contains("INVALID_CONFIG"), "{why}");
+    assert!(!steps[1]["comparison"].is_null(), "{}", steps[1]);
+    let rule = fs::read_to_string(folder.path().join("runs/batch-prove-001/rule.txt")).unwrap();
+    for told in ["breaks: p99;", "errors<12.34%, lag<=123456 must be met"] {
+        assert!(rule.contains(told), "{told}: {rule}");
+    }
+}
+
+/// A linger has Kafka's own name, which a client of one's own need not know.
+#[test]
+fn what_a_client_does_not_take_is_rejected_and_the_next_one_tried() {
+    let Some(client) = franz_go() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let steps = ["--client", &client, "--step", "linger=20ms", "--step", "codec=gzip"];
+    let few = ["--require", "p90<10s", "--pairs", "5", "--control-pairs", "0"];
+    let ran = prove(folder.path(), &[&LOAD[..], &steps, &few].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let proof = ran.json();
+    let steps = proof["body"]["steps"].as_array().unwrap();
+    let why = steps[0]["why"].as_str().unwrap();
+    assert!(why.contains("it can't be had: ") && why.contains("is none of linger_ms"), "{why}");
+    assert!(!steps[1]["comparison"].is_null(), "which is the load's own: {}", steps[1]);
 }
 
 #[test]

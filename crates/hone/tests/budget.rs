@@ -71,6 +71,16 @@ fn the_budget_is_kept_by_the_clock() {
     assert!(
         body["judgements"].as_array().is_some_and(|all| !all.is_empty()) || !body["not_estimated"].is_null()
     );
+    // Whoever has seen the verdict does not measure on until he likes it, however much time a new start believes to have.
+    let run = folder.path().join("runs/compare-001");
+    let asked = fs::read_to_string(run.join("asked.json")).unwrap();
+    let mut asked: serde_json::Value = serde_json::from_str(&asked).unwrap();
+    asked["budget_s"] = 3_600.0.into();
+    fs::write(run.join("asked.json"), asked.to_string()).unwrap();
+    let again = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json"]);
+    let again = again.json()["body"].take();
+    assert_eq!(again["pairs"].as_array().unwrap().len(), pairs.len());
+    assert_eq!(again["unmeasured_pairs"], body["unmeasured_pairs"]);
 }
 
 #[test]

@@ -378,6 +378,12 @@ fn changes_that_make_no_sense_are_refused_before_anything_runs() {
     refuse(&["--change", "topic.flush.messages=1", "--mode", "duet"], "both arms share one broker");
     refuse(&["--change", "host./etc/passwd=x", "--yes"], "is no setting of the kernel");
     refuse(&["--change", "env.A=1"], "give the command that starts it");
+    let command =
+        format!("{} broker --listen 127.0.0.1:{{port}} --data {{data}}", env!("CARGO_BIN_EXE_hone"));
+    let args = ["compare", &command, "--change", "arg.--data={data}"];
+    hone_in(folder.path(), &args)
+        .expect_code(2)
+        .expect_error("without the change already: nothing would differ");
     // The broker's own words.
     let args = [&["compare", &broker.address, "--change", "broker.broker.id=7"][..], &SMALL].concat();
     hone_in(folder.path(), &args).expect_code(1).expect_error("it is given when the broker starts");

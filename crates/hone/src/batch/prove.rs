@@ -15,17 +15,16 @@ use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, promise};
-use crate::Usage;
 use crate::arm::{Arm, Place};
-use crate::decide::{Terms, decide, fixed, guards, required, windows};
+use crate::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
 use crate::drive::{Contest, GaveUp, compare};
 use crate::folder::{RunFolder, read_record};
 use crate::places::Places;
 use crate::progress::Progress;
-use crate::require::Rule;
+use crate::require::{self, Rule};
 use crate::standing::Standing;
 use crate::topics::{Topics, looked_after};
-use crate::{ledger, show};
+use crate::{ledger, left, show};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -92,7 +91,7 @@ impl Asked {
         Ok(Arm { name: name.to_owned(), place, security: security.clone() })
     }
 
-    /// Every step on top of the load, as if each were accepted, and each alone: what can't be had is found before the first window.
+    /// Every step on top of the load, as if each were accepted, and each alone: what can't be had or judged is found before the first window.
     ///
     /// # Errors
     /// With the step.
@@ -101,18 +100,21 @@ impl Asked {
         let mut all = self.workload.clone();
         for step in &self.steps {
             let alone = step.applied(&self.workload)?;
-            all = step.applied(&all)?;
-            for load in [&alone, &all] {
-                hone_load::check(load).with_context(|| format!("step `{}`", step.text))?;
+            let with_it = step.applied(&all)?;
+            let before = std::mem::replace(&mut all, with_it);
+            for pair in [[&self.workload, &alone], [&before, &all]] {
+                let checked = hone_load::check(pair[1]).map_err(anyhow::Error::from);
+                let checked = checked.and_then(|()| Ok(hone_compare::plan(&self.plan(pair)).map(drop)?));
+                checked.with_context(|| format!("step `{}`", step.text))?;
             }
         }
-        self.rules()?;
+        require::can_be_told(&self.require, &self.workload)?;
         hone_compare::plan(&self.plan([&self.workload, &self.workload]))?;
         Ok(())
     }
 
     fn rules(&self) -> Result<Vec<Rule>> {
-        self.require.iter().map(|text| text.parse().map_err(|problem| Usage(problem).into())).collect()
+        Ok(require::read(&self.require)?)
     }
 
     /// The design of a step.
@@ -160,6 +162,8 @@ impl Session<'_> {
     /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
     pub(crate) fn run(&self) -> Result<Proof> {
         let _held = self.folder.held()?;
+        left::clean_up(self.folder.path(), self.progress)?;
+        let _noting = left::noted(self.folder)?;
         // Nothing is measured of which the entry could not be written.
         hone_ledger::Ledger::open(self.home.join(ledger::NAME))?;
         // Before the first window, so that nobody can wonder which came first.
@@ -249,6 +253,14 @@ impl Session<'_> {
             [one] => Some(one.clone()),
             _ => None,
         };
+        // Which of the earlier ones are kept nobody knew when all of them were looked at.
+        let design = match hone_compare::plan(&self.asked.plan(loads)) {
+            Ok(design) => design,
+            Err(error) => {
+                let why = format!("beside what is kept it can't be judged: {error}");
+                return Ok(ProofStep { why, ..found });
+            }
+        };
         let prefix = format!("steps/{:02}/", index + 1);
         let contest = Contest {
             names: ["kept".to_owned(), step.text.clone()],
@@ -259,7 +271,7 @@ impl Session<'_> {
             workloads: loads.map(Clone::clone),
             change: single,
             sets: Default::default(),
-            design: hone_compare::plan(&self.asked.plan(loads))?,
+            design,
             pilot: None,
             clock: None,
             storage: self.asked.storage.clone(),
@@ -272,10 +284,9 @@ impl Session<'_> {
         };
         match compare(&contest, self.progress) {
             Ok(comparison) => self.judged(found, comparison, loads),
-            Err(error) => match error.downcast_ref::<GaveUp>() {
-                // The step itself does not stand the load: that is an answer.
-                Some(gave_up) if gave_up.of_b => Ok(ProofStep { why: format!("{error:#}"), ..found }),
-                Some(_) => Err(error.context(
+            Err(error) => match not_to_be_had(&error) {
+                Some(why) => Ok(ProofStep { why, ..found }),
+                None if error.is::<GaveUp>() => Err(error.context(
                     "the state before this step does not stand the load, so nothing can be held against it; lower --rate (hone load \
                      --find-capacity tells what it stands)",
                 )),

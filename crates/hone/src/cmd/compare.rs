@@ -29,7 +29,7 @@ use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets;
-use crate::topics::{self, Topics, all_looked_after, sweep_left_overs};
+use crate::topics::{self, Topics, all_looked_after};
 use crate::{Ending, Usage, WayOn, ledger, left, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -255,9 +255,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(wanted) = asked.wanted() {
         budget::check(&wanted, asked.least_windows_s(plan.mode), &plan)?;
     }
-    lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
-    left::clean_up_left_overs(&arguments.output, &desk.progress);
-    sweep_left_overs(&arguments.output, &sides.addresses(), &security, &desk.progress);
+    left::tidied(&arguments.output, &sides.addresses(), &security, &desk.progress)?;
     check_cpu(&sides.builds, plan.primary)?;
     asked.standing = Some(standing(&sides)?);
     let folder = RunFolder::create(&arguments.output, "compare")?;
@@ -288,8 +286,6 @@ fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
 fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::open(folder)?;
     lever::put_back_left_over(folder.path(), security, &desk.progress)?;
-    // What another run left would be measured on, too.
-    lever::put_back_left_overs(folder.home(), security, &desk.progress)?;
     let missing =
         || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
     let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
@@ -299,6 +295,8 @@ fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     // One who goes on wants the pairs and not the plan again.
     let asked = Asked { plan_only: false, ..asked };
     let sides = asked.sides(security)?;
+    // What another run left would be measured on, too.
+    left::tidied(folder.home(), &sides.addresses(), security, &desk.progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&sides)?, folder.path())?;
     }
@@ -307,7 +305,8 @@ fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
 }
 
 fn standing(sides: &Sides) -> Result<Standing> {
-    Standing::of(sides.builds.iter().flatten(), &hone_host::observe::machine(Path::new("/")))
+    let machine = hone_host::observe::machine(Path::new("/"));
+    Standing::of(sides.builds.iter().flatten(), sides.workloads.iter(), &machine)
 }
 
 /// Measures what is not measured yet, judges, shows.

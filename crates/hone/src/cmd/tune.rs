@@ -23,7 +23,6 @@ use crate::show;
 use crate::standing::Standing;
 use crate::story;
 use crate::targets;
-use crate::topics::sweep_left_overs;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
 use crate::tune::session::{Session, pairs_s};
@@ -140,9 +139,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         )
         .into());
     }
-    lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
-    sweep_left_overs(&arguments.output, &[&asked.place], &security, &desk.progress);
-    left::clean_up_left_overs(&arguments.output, &desk.progress);
+    left::tidied(&arguments.output, &[&asked.place], &security, &desk.progress)?;
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;
     go(asked, &arguments.output, &folder, arguments.markdown, &security, desk)
@@ -163,7 +160,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     lever::put_back_left_over(folder.path(), security, &desk.progress)?;
     let home = folder.home().to_owned();
     // What another run left would be measured on, too.
-    lever::put_back_left_overs(&home, security, &desk.progress)?;
+    left::tidied(&home, &[&asked.place], security, &desk.progress)?;
     go(asked, &home, &folder, arguments.markdown, security, desk)
 }
 
@@ -241,7 +238,7 @@ fn keep_findings(found: &Findings, folder: &RunFolder) -> Result<()> {
 fn same_standing(asked: &Asked, folder: &RunFolder, security: &Security) -> Result<()> {
     let machine = hone_host::observe::machine(Path::new("/"));
     let arms = asked.base(security)?.arms(&asked.candidates)?;
-    let now = Standing::of(arms.iter(), &machine)?;
+    let now = Standing::of(arms.iter(), std::iter::once(&asked.workload), &machine)?;
     match folder.read_note::<Standing>(STANDING)? {
         Some(then) => then.same_as(&now, folder.path()),
         None => folder.write_note(STANDING, &now),

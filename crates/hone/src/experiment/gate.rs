@@ -80,7 +80,7 @@ impl File {
     /// Makes of a file what a gate needs: nothing is trained, and every workload that judges is one.
     ///
     /// # Errors
-    /// When no workload judges.
+    /// When no workload judges, or what decides gets two limits.
     pub(super) fn for_gate(&mut self) -> Result<(), Wrong> {
         let gate = &self.gate;
         let judge = if gate.judge.is_empty() { self.optimize.judge.clone() } else { gate.judge.clone() };
@@ -88,6 +88,12 @@ impl File {
             let problem = "no workload judges: name at least one, as in judge = [\"NAME\"]";
             return Err(("gate".to_owned(), "judge", problem.to_owned()));
         };
+        let primary = self.compare.primary;
+        if gate.guards.contains_key(&primary) {
+            let problem =
+                format!("{} decides here, and is no guard rail: its limit is `worse_by`", primary.name());
+            return Err(("gate".to_owned(), "guards", problem));
+        }
         let compare = &mut self.compare;
         compare.pairs = gate.pairs.unwrap_or(compare.pairs);
         compare.control_pairs = gate.control_pairs.unwrap_or(compare.control_pairs);
@@ -155,6 +161,10 @@ mod tests {
             ("[gate]\nworse_by = \"little\"\n", "`little` is no share"),
             ("[gate]\nworse_by = 0\n", "`0` is no share"),
             ("[gate]\nwors_by = 1\n", "did you mean `worse_by`?"),
+            (
+                "[gate]\njudge = [\"b\"]\n[gate.guards]\ncpu-per-record = \"1%\"\n",
+                "cpu-per-record decides here, and is no guard rail: its limit is `worse_by`",
+            ),
             ("[gate.guards]\nlatency-p95 = \"3%\"\n", "latency-p9"),
         ] {
             let message = read(more).unwrap_err();

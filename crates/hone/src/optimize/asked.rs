@@ -144,7 +144,7 @@ impl Job<'_> {
     /// All comparisons are of one machine, which the record tells once.
     pub(super) fn is_on_the_same_machine(&self) -> Result<()> {
         let machine = hone_host::observe::machine(Path::new("/"));
-        let now = Standing::of(std::iter::empty(), &machine)?;
+        let now = Standing::of(std::iter::empty(), self.experiment.judging.iter(), &machine)?;
         match self.folder.read_note::<Standing>(JUDGING_NOTE)? {
             Some(then) => then.same_as(&now, self.folder.path()),
             None => self.folder.write_note(JUDGING_NOTE, &now),

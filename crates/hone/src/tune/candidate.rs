@@ -148,7 +148,8 @@ pub(crate) fn family(name: &str) -> &str {
 fn altitude(steps: &[Step], outside: &[Change]) -> Option<Altitude> {
     let of_load = steps
         .iter()
-        .map(|step| if step.text.starts_with("topic.") { Altitude::Broker } else { Altitude::Client });
+        .flat_map(Step::names)
+        .map(|name| if name.starts_with("topic.") { Altitude::Broker } else { Altitude::Client });
     let of_world =
         outside.iter().map(|change| if change.kind == "host" { Altitude::Host } else { Altitude::Broker });
     let mut all: Vec<Altitude> = of_load.chain(of_world).collect();
@@ -203,6 +204,8 @@ mod tests {
         for (settings, expected) in [
             (&[][..], "changes nothing"),
             (&["linger=20ms", "host.vm.swappiness=1"], "several altitudes"),
+            (&["topic.compression.type=zstd,client.linger.ms=5"], "several altitudes"),
+            (&["linger=5ms,topic.compression.type=zstd"], "several altitudes"),
             (&["env.X=1,2"], "sets both sides"),
             (&["lingr=3"], "lingr"),
         ] {

@@ -16,7 +16,7 @@ use crate::Usage;
 use crate::climb::Wanted;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
 use crate::notation::seconds;
-use crate::require::Rule;
+use crate::require::{self, Rule};
 use crate::show::time;
 
 /// All that was asked for, as it is kept for the next attempt.
@@ -247,14 +247,11 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         (None, None) => "fsync before an acknowledgement".to_owned(),
         (None, Some(_)) => "unknown".to_owned(),
     };
-    let read = |rule: &String| rule.parse::<Rule>().map_err(|problem| Usage(format!("require: {problem}")));
-    let rules: Vec<Rule> = table.require.iter().map(read).collect::<Result<_, _>>()?;
+    let rules = require::read(&table.require)?;
     let budget_s = table.budget.as_deref().map(budget_s).transpose()?;
-    // A wait may cost what it waits as long as the user's own rules about waits hold.
-    let says_how_late = rules.iter().any(|rule| rule.latency_limit_us().is_some());
     let guards = match table.guards {
         Some(guards) => guards,
-        None if says_how_late || table.objective == Metric::Capacity => Vec::new(),
+        None if require::say_how_late(&rules) || table.objective == Metric::Capacity => Vec::new(),
         None => vec![Metric::LatencyP99],
     };
     check_build(table.build.as_deref(), &place)?;
@@ -428,29 +425,11 @@ impl Asked {
                 )));
             }
         }
-        self.rules_can_tell()?;
+        require::can_be_told(&self.require, &self.workload)?;
         let mut names: Vec<&str> = self.candidates.iter().map(|candidate| &*candidate.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             bail!(Usage(format!("candidate `{}` is named twice", twice[0])));
-        }
-        Ok(())
-    }
-
-    /// A rule that no window can tell is never met, and nothing would ever be kept.
-    fn rules_can_tell(&self) -> Result<()> {
-        let Some(nearly_all) = self.workload.requests_per_window() else { return Ok(()) };
-        // That many at least in nearly all; on the average these.
-        let requests = (nearly_all as f64).max(self.workload.requests_per_s * self.workload.duration_s);
-        let records = requests * f64::from(self.workload.records_per_batch);
-        for (rule, text) in self.rules()?.iter().zip(&self.require) {
-            let needed = rule.samples_needed();
-            if records < needed as f64 {
-                bail!(Usage(format!(
-                    "require: no window can tell `{text}`, which needs {needed} requests, and {records:.0} are sent in one: raise duration_s \
-                     or requests_per_s, or name a lower percentile"
-                )));
-            }
         }
         Ok(())
     }
@@ -567,7 +546,7 @@ impl Asked {
     /// # Errors
     /// When one is none; they were read before.
     pub(crate) fn rules(&self) -> Result<Vec<Rule>> {
-        self.require.iter().map(|text| text.parse().map_err(|problem| Usage(problem).into())).collect()
+        Ok(require::read(&self.require)?)
     }
 }
 

@@ -22,7 +22,9 @@ use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
 use crate::arm::Place;
-use crate::decide::{Terms, broken_by, decide, fixed, guards, guards_of_a_climb, required, windows};
+use crate::decide::{
+    Terms, broken_by, decide, fixed, guards, guards_of_a_climb, not_to_be_had, required, windows,
+};
 use crate::drive::{Contest, GaveUp, compare, fixed_before, in_one_line, measure_pairs, refused_arm};
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
@@ -308,6 +310,11 @@ impl Session<'_> {
         if let Some(chosen) = self.folder.read_note::<Chosen>(&note)? {
             return Ok(Ok(chosen));
         }
+        // What the clock has ended stays ended: a new start has no other budget.
+        let over = format!("steps/{:02}/over.json", index + 1);
+        if let Some(stopped) = self.folder.read_note::<String>(&over)? {
+            return Ok(Err(stopped));
+        }
         let side = self.base.with(&standing.kept)?;
         let mut open = Vec::new();
         for candidate in standing.open(self.found(standing, &side.workload)?) {
@@ -333,12 +340,14 @@ impl Session<'_> {
         if let Some(left_s) = self.left_s() {
             let needed_s = best.cost_s * (1.0 + standing.comparisons_behind());
             if left_s < needed_s {
-                return Ok(Err(format!(
+                let stopped = format!(
                     "the budget is used up: {} s are left, and `{}` with what has to follow would take about {} s",
                     left_s.max(0.0).round(),
                     best.candidate.name,
                     needed_s.round()
-                )));
+                );
+                self.folder.write_note(&over, &stopped)?;
+                return Ok(Err(stopped));
             }
         }
         let passed_over = open.iter().take(PASSED_OVER).map(Ranked::words).collect();
@@ -703,17 +712,13 @@ pub(super) enum Question {
 /// What it means that an arm can't be had, or failed again and again. In a step the state that is kept has to stand the load, or nothing can be said. In
 /// the end it is the state without what is kept that fails, and nothing could say more for what is kept.
 fn answered(error: anyhow::Error, question: Question) -> Result<(Decision, String)> {
+    if let Some(why) = not_to_be_had(&error) {
+        return Ok((Decision::Rejected, why));
+    }
     let (is_step, told) = (question == Question::Step, in_one_line(&error));
     let found = match (refused_arm(&error), error.downcast_ref::<GaveUp>()) {
-        // Measured again it would be refused again: that is an answer, too.
-        (Some(1), _) => (Decision::Rejected, format!("it can't be had: {told}")),
         (Some(_), _) if question == Question::Among => {
             (Decision::Accepted, format!("without it the others can't be had: {told}"))
-        }
-        // The change itself does not stand the load: that is an answer.
-        (_, Some(GaveUp { of_b: true, .. })) => (Decision::Rejected, format!("{error:#}")),
-        (_, Some(GaveUp { late: Some(1), .. })) => {
-            (Decision::Rejected, format!("with it the client does not keep its schedule: {told}"))
         }
         (_, Some(GaveUp { late: Some(_), .. })) if !is_step => {
             (Decision::Accepted, format!("without it the client does not keep its schedule: {told}"))
@@ -1084,6 +1089,24 @@ mod tests {
             why: "measured".to_owned(),
             ..tried.step
         }
+    }
+
+    /// What a new start believes to have left is not what the report was written by.
+    #[test]
+    fn what_the_clock_has_ended_stays_ended() {
+        let run = Run::new("find = false\nbudget = \"1s\"");
+        let stopped = |earlier_s| {
+            run.with(|session| {
+                let mut standing = after(&[]);
+                standing.longest_s = 10.0;
+                standing.candidates = vec![candidate("linger=5ms", 0.5)];
+                let session = Session { earlier_s, base: session.base.clone(), ..*session };
+                session.chosen(0, &mut standing).unwrap().err()
+            })
+        };
+        let first = stopped(0.0).unwrap();
+        assert!(first.contains("the budget is used up: 1 s are left"), "{first}");
+        assert_eq!(stopped(-1e6), Some(first));
     }
 
     /// The budget ends right behind the one that says that all of it does not help.

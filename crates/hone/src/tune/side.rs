@@ -148,8 +148,7 @@ impl Base {
                     }
                 }
                 None => {
-                    let [_, changed] = change::places(change, &side.place)?;
-                    side.place = changed;
+                    side.place = change::placed(change, &change.to, &side.place)?;
                 }
             }
         }
@@ -290,7 +289,7 @@ mod tests {
         let machine = hone_record::Machine::default();
         let standing = || {
             let arms = base().arms(std::slice::from_ref(&built)).unwrap();
-            crate::standing::Standing::of(arms.iter(), &machine).unwrap()
+            crate::standing::Standing::of(arms.iter(), std::iter::empty(), &machine).unwrap()
         };
         let then = standing();
         then.same_as(&standing(), folder.path()).unwrap();

@@ -29,10 +29,6 @@ impl Session<'_> {
         let mut rejected: Option<ProofStep> = None;
         for round in 1.. {
             self.let_go_overtaken(round, standing)?;
-            if let Some(all) = rejected.as_ref().filter(|_| self.is_over(round)) {
-                self.put_back_rest(standing, &mut found, all)?;
-                break;
-            }
             found.without = self.without(round, standing)?;
             if standing.kept.is_empty() {
                 break;
@@ -45,8 +41,6 @@ impl Session<'_> {
             }
             let Some(all) = self.all(round, standing)? else {
                 if let Some(all) = &rejected {
-                    // Before anything is put back: what the ledger says of it holds for an attempt that has more time, too.
-                    self.folder.write_note(&over(round), &true)?;
                     self.put_back_rest(standing, &mut found, all)?;
                 }
                 break;
@@ -70,11 +64,6 @@ impl Session<'_> {
         let is_whole = found.without.len() == standing.kept.len();
         found.product = product(&found.without).filter(|_| is_whole);
         Ok(Some(found))
-    }
-
-    /// Whether an earlier attempt had no time left for a round, and put back what there was.
-    fn is_over(&self, round: usize) -> bool {
-        self.folder.join(over(round)).exists()
     }
 
     /// Puts back all that is left of what was rejected: nobody has shown that it helps, and there is no time to.
@@ -140,7 +129,13 @@ impl Session<'_> {
         if let Some(found) = self.folder.read_note::<ProofStep>(&note)? {
             return Ok(Some(found));
         }
+        let over = format!("{}over.json", trial.prefix);
+        if self.folder.join(&over).exists() {
+            return Ok(None);
+        }
         if !self.reaches(standing, trial) {
+            // What the ledger says next holds for an attempt that has more time, too.
+            self.folder.write_note(&over, &true)?;
             return Ok(None);
         }
         self.progress.line(&match trial.question {
@@ -165,11 +160,6 @@ impl Session<'_> {
         found.put_back.push(gone);
         Ok(())
     }
-}
-
-/// The note that a round of the end had no time left.
-fn over(round: usize) -> String {
-    format!("end/{round:02}/over.json")
 }
 
 /// The one that makes the others worse, breaks a guard rail that holds without it, or does not stand the load with them: of several

@@ -12,8 +12,8 @@ use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_forc
 use crate::batch::prove::{ASKED, Asked};
 use crate::batch::step::Step;
 use crate::folder::RunFolder;
+use crate::left;
 use crate::show;
-use crate::topics::sweep_left_overs;
 use crate::{Ending, Usage};
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     asked.check()?;
-    sweep_left_overs(&arguments.options.output, &[&asked.place], &security, &desk.progress);
+    left::tidied(&arguments.options.output, &[&asked.place], &security, &desk.progress)?;
     let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;
@@ -122,6 +122,9 @@ fn counted(
     security: &hone_load::Security,
     desk: &Desk,
 ) -> Result<[f64; 2]> {
+    // One that is killed here leaves a broker, too.
+    let _held = folder.held()?;
+    let _noting = left::noted(folder)?;
     let runner = System::new(folder.join("logs"))?;
     let cached = match asked.steps.first() {
         Some(step) => step.applied(&asked.workload)?,

@@ -17,7 +17,7 @@ use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
 use crate::experiment::WorkloadFile;
 use crate::progress::Progress;
-use crate::require::Rule;
+use crate::require;
 use crate::show;
 use crate::targets::{self, Targets};
 
@@ -33,13 +33,13 @@ pub(super) struct ProofOptions {
     /// The metric that decides: cpu-per-record where the broker's CPU can be read, else latency-p50.
     #[arg(long, value_parser = metric)]
     pub(super) primary: Option<Metric>,
-    /// A metric that must not get worse; may be repeated. latency-p99 unless --guard or --require says otherwise.
+    /// A metric that must not get worse; may be repeated. latency-p99 unless --guard names others, or a --require limits a latency.
     #[arg(long = "guard", value_parser = metric)]
     pub(super) guards: Vec<Metric>,
     /// What the windows of a step have to meet, as in `hone load`: p99<50ms, errors<0.1%, lag<=1000; may be repeated. A linger may cost
     /// what it waits as long as this holds.
-    #[arg(long, value_name = "RULE")]
-    pub(super) require: Vec<Rule>,
+    #[arg(long, value_name = "RULE", value_parser = require::as_written)]
+    pub(super) require: Vec<String>,
     /// Pairs of windows for each step, at least 5.
     #[arg(long, default_value_t = 8)]
     pub(super) pairs: u32,
@@ -114,9 +114,9 @@ impl ProofOptions {
         let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
         let workload = self.workload.over(file, |argument| desk.is_given(argument))?;
         let workload = workload.named("prove").map_err(Usage)?;
-        let guards = match (&self.guards[..], &self.require[..]) {
-            ([], []) => vec![Metric::LatencyP99],
-            (guards, _) => guards.to_vec(),
+        let guards = match &self.guards[..] {
+            [] if !require::say_how_late(&require::read(&self.require)?) => vec![Metric::LatencyP99],
+            guards => guards.to_vec(),
         };
         patience([self.ready_timeout, self.stop_timeout])?;
         let is_program = !arm::is_address(&place);
@@ -149,7 +149,7 @@ impl ProofOptions {
             steps,
             primary: self.primary.unwrap_or(Metric::CpuPerRecord),
             guards,
-            require: self.require.iter().map(ToString::to_string).collect(),
+            require: self.require.clone(),
             pairs: self.pairs,
             control_pairs: self.control_pairs,
             alpha: self.alpha,

@@ -18,11 +18,11 @@ use crate::batch::prove::{ASKED, Asked, Session};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::report;
 use crate::folder::{RunFolder, read_record};
+use crate::left;
 use crate::moment::now_unix_ms;
 use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;
-use crate::topics::sweep_left_overs;
 use crate::{Ending, Usage, WayOn};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     original(arguments, &mut asked)?;
     asked.check()?;
-    sweep_left_overs(&arguments.options.output, &[&asked.place], &security, &desk.progress);
+    left::tidied(&arguments.options.output, &[&asked.place], &security, &desk.progress)?;
     let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;
@@ -133,10 +133,12 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
+    let home = folder.home().to_owned();
+    // What another run left would be measured on, too.
+    left::tidied(&home, &[&asked.place], security, &desk.progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
-    let home = folder.home().to_owned();
     go(&asked, &home, &folder, arguments.markdown, security, desk)
 }
 
@@ -200,7 +202,8 @@ pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
     if let Place::Address(address) = &arm.place {
         Admin::connect_with(address, security)?;
     }
-    Standing::of([arm].iter(), &hone_host::observe::machine(Path::new("/")))
+    let machine = hone_host::observe::machine(Path::new("/"));
+    Standing::of([arm].iter(), std::iter::once(&asked.workload), &machine)
 }
 
 /// Measures what is not measured yet, and shows all of it.

@@ -185,7 +185,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
 
 fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
     let machine = hone_host::observe::machine(Path::new("/"));
-    Standing::of([asked.arm(security)?].iter(), &machine)
+    Standing::of([asked.arm(security)?].iter(), std::iter::once(&asked.workload), &machine)
 }
 
 /// Measures what is not measured yet, and shows all of it.

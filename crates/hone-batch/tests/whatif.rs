@@ -152,6 +152,34 @@ fn a_longer_linger_is_foreseen_as_it_comes() {
     }
 }
 
+/// Wherever it is stopped: either all is foreseen, or it is said why nothing is.
+#[test]
+fn what_is_stopped_says_so() {
+    let arrivals = poisson(&[300.0; 2], 5.0, 1);
+    let one = Brokers { rtt_us: 800, ..Brokers::one() };
+    let today = Client::Java4.defaults().with_linger_us(10_000);
+    let gathered = gather(&written(&arrivals, &today, &one, 9), 2);
+    let change = Change { linger_us: Some(50_000), ..Change::default() };
+    let stopped_after = |most: usize| {
+        let asked = std::cell::Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            asked.get() <= most
+        };
+        let found = what_if(&case(&gathered, 2), &change, &go_on).unwrap();
+        assert_eq!(found.predicted.is_none(), found.refused.is_some(), "{most} of {}", asked.get());
+        (found.refused, asked.get())
+    };
+    let (refused, all) = stopped_after(usize::MAX);
+    assert_eq!(refused, None);
+    // The search asks most of all, and what comes behind it few times.
+    let early = (0..all).step_by((all / 8).max(1));
+    for most in early.chain(all.saturating_sub(12)..all) {
+        let refused = stopped_after(most).0.unwrap();
+        assert!(refused.starts_with("it was stopped before"), "{most} of {all}: {refused}");
+    }
+}
+
 #[test]
 fn another_codec_is_packed_and_not_guessed() {
     let arrivals = poisson(&[2_000.0; 2], 20.0, 2);

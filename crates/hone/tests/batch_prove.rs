@@ -201,6 +201,25 @@ fn a_killed_run_goes_on_after_its_last_pair_and_its_topics_go() {
     assert!(all.iter().any(|listed| listed.topic == "orders"), "a topic of the user's is not touched");
 }
 
+/// Somebody wants to look at them; whoever comes next leaves them, too.
+#[test]
+fn topics_that_shall_stay_stay() {
+    let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
+    let load =
+        ["--rate", "500", "--connections", "1", "--partitions", "1", "--duration", "0.5", "--warmup", "20"];
+    let few = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--guard", "latency-p50"];
+    let args =
+        [&[broker.address.as_str(), "--step", "linger=2ms", "--lateness-limit", "5000"][..], &load, &few]
+            .concat();
+    let ran = prove(folder.path(), &[&args[..], &["--keep-topics"]].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let kept = topics(&broker);
+    assert!(kept.len() >= 10 && kept.iter().all(|topic| topic.starts_with("hone-prove-")), "{kept:?}");
+    let ran = prove(folder.path(), &args);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(topics(&broker), kept);
+}
+
 #[test]
 fn an_interrupt_leaves_no_topic_and_no_process() {
     let folder = tempfile::tempdir().unwrap();

@@ -191,6 +191,7 @@ fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
         let queries =
             hone(&["batch", "watch", "--prometheus", &prometheus.url, "--window", "8s", "--queries"]);
         let answers = answers(&prometheus, &queries.expect_code(0).stdout);
+        expect_selection(&prometheus, asked.topics.len());
         expect_panels(&prometheus);
         let (small, large) = (small.join().unwrap(), large.join().unwrap());
         expect_history(&prometheus);
@@ -229,6 +230,17 @@ fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
     });
 }
 
+/// Other series are as if they were not there.
+fn expect_selection(prometheus: &Prometheus, topics: usize) {
+    let of = |labels: &str| {
+        let asked = ["--prometheus", &prometheus.url, "--window", "8s", "--once", "--select", labels];
+        hone(&[&["batch", "watch", "--json", "--quiet"], &asked[..]].concat())
+    };
+    let selected: BatchWatch = Envelope::parse(&of(r#"job="broker""#).expect_code(0).stdout).unwrap();
+    assert_eq!(selected.topics.len(), topics);
+    of(r#"job="another""#).expect_code(1).expect_error(r#"job="another""#);
+}
+
 /// When nothing moves any more, counters and load agree to the byte.
 fn expect_resting(prometheus: &Prometheus, small: &Truth, large: &Truth) {
     thread::sleep(Duration::from_secs(2));
@@ -260,7 +272,9 @@ fn expect_history(prometheus: &Prometheus) {
         "4s",
         "--json",
     ];
-    let record = hone(&args).expect_code(0).json();
+    let of = |labels: &'static str| hone(&[&args[..], &["--select", labels]].concat());
+    of(r#"job="another""#).expect_code(1).expect_error("job=\"another\"");
+    let record = of(r#"job="broker""#).expect_code(0).json();
     let body = &record["body"];
     assert!(body["points"].as_u64() >= Some(30), "{body:#}");
     assert!(body["condition_index"].as_f64() > Some(30.0), "{body:#}");

@@ -110,6 +110,10 @@ fn a_longer_linger_of_librdkafka_is_foreseen_as_it_comes() {
     let few = &of_disk(&["--most-records", "500"]).json()["body"];
     assert!(few["records"].as_u64() <= Some(500), "{few:#}");
     assert!(few["notes"].to_string().contains("as many records as may be held (--most-records)"), "{few:#}");
+    let stopped = of_disk(&["--replay-limit", "1ms"]).expect_code(1).json();
+    let why = stopped["body"]["refused"].as_str().unwrap();
+    assert!(why.contains("it was stopped before") && why.contains("--replay-limit"), "{why}");
+    assert!(stopped["body"]["predicted"].is_null(), "{stopped:#}");
     let another = of_disk(&["--no-payload", "--codec", "zstd"]).expect_code(1).json();
     assert!(another["body"]["refused"].is_string() && another["body"]["predicted"].is_null(), "{another:#}");
     let mixed =

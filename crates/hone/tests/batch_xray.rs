@@ -159,13 +159,24 @@ fn habits_of_librdkafka_are_named() {
 }
 
 fn check_librdkafka(broker: &Broker) {
-    if !make_topics_of_memory(broker, &[("time", 1), ("full", 1), ("own", 1)]) {
+    if !make_topics_of_memory(broker, &[("time", 1), ("small", 1), ("full", 1), ("own", 1)]) {
         return;
     }
     load(broker, "time", "800", "librdkafka", &["linger.ms=20"]);
     let time = xray(broker, "time");
     assert_eq!(time["producers"][0]["id"], Value::Null, "librdkafka is not idempotent unless told so");
     assert!(share(&time, "time") > 0.9 && (19.0..30.0).contains(&linger_ms(&time)), "{time:#}");
+
+    // What the application would bear is the limit of the advice.
+    load(broker, "small", "2000", "librdkafka", &["linger.ms=3"]);
+    let advised = |bearable: &str| {
+        let asked =
+            ["batch", "xray", &broker.address, "small", "--json", "--quiet", "--tolerable-linger", bearable];
+        let found = hone(&asked).expect_code(0).json();
+        verdicts(&found["body"]["topics"][0]).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(advised("100ms"), ["SMALL", "LINGER_BOUND"]);
+    assert_eq!(advised("5ms"), ["SMALL", "RATE_STARVED"]);
 
     load(broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
     let full = xray(broker, "full");

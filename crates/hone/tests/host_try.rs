@@ -162,7 +162,8 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
     let was_fast = slow_by(root.path(), listener, broker.address.clone());
     let sets = ["--set", "vm.stat_interval=10", "--set", "vm.dirty_ratio=10"];
     let idle = ["--set", "vm.swappiness=1", "--set", "transparent_hugepage.enabled=never"];
-    let asked = [&sets[..], &idle, &["--target", &address, "--acks", "1"], &LOAD, &RULE].concat();
+    let guarded = ["--target", &address, "--acks", "1", "--guard-rail", "latency-max"];
+    let asked = [&sets[..], &idle, &guarded, &LOAD, &RULE].concat();
     let plan =
         host_try(folder.path(), root.path(), &[&asked[..], &["--dry-run"]].concat()).expect_code(0).json();
     assert_eq!(plan["body"]["candidates"].as_array().unwrap().len(), 2, "{plan:#}");
@@ -200,6 +201,8 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
     for file in ["host-trial.json", "host-trial.md", "report.html", "rule.txt", "now/design-01.json"] {
         assert!(run.join(file).is_file(), "{file}");
     }
+    let rule = fs::read_to_string(run.join("rule.txt")).unwrap();
+    assert!(rule.contains("unless a guard rail is worse (max)"), "{rule}");
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(page.contains("vm.dirty_ratio: better") && page.contains("no swap space"), "the page tells both");
     let table = fs::read_to_string(run.join("host-trial.md")).unwrap();

@@ -419,6 +419,14 @@ fn three_hosts_of_a_real_cluster() {
         .collect();
     assert_eq!((order.len(), order[HOSTS - 1]), (HOSTS, controller), "{}", dry.stdout);
     let canary = order[0] - 1;
+    // Somebody else's choice comes first, and the controller last all the same.
+    let chosen = order[1];
+    let name = dry.stdout.lines().find_map(|line| line.split_once(&format!(", broker {chosen}"))).unwrap().0;
+    let name = name.trim().rsplit(' ').next().unwrap();
+    let other = lab.roll("good.toml", "12s").args(["--dry-run", "--canary", name]).output().unwrap();
+    let other = Ran::of(other).expect_code(0).stdout;
+    let first = other.lines().find(|line| line.contains(", broker ")).unwrap();
+    assert!(first.contains(&format!("{name}, broker {chosen}")), "{other}");
     assert_eq!(controller, lab.quorum_leader(), "Kafka's own tool names another controller");
 
     // Harm on the canary: halted, and that host is as it was. The copy of the program goes over the line here.

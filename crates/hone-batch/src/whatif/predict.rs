@@ -118,6 +118,9 @@ impl Packing {
     }
 }
 
+/// Why nothing is foreseen where there was no time for it.
+const STOPPED: &str = "it was stopped before all was replayed (interrupted, or --replay-limit)";
+
 /// Replays today and the change, as long as it may go on, which is asked between replays.
 ///
 /// # Errors
@@ -144,7 +147,11 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         batches_packed: packing.shrinks.iter().map(|(_, shrink)| shrink.tries).max().unwrap_or(0),
         notes: notes(case, &explained),
     };
-    if included.is_empty() || !go_on() {
+    if included.is_empty() {
+        return Ok(record);
+    }
+    if !go_on() {
+        record.refused = record.refused.or_else(|| Some(STOPPED.to_owned()));
         return Ok(record);
     }
     let window_us = gathered.span_us.max(1);
@@ -157,8 +164,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         if go_on() {
             (record.predicted, record.cheapest) = (Some(predicted), cheapest.into());
         } else {
-            record.refused =
-                Some("it was stopped before all was replayed (interrupted, or --replay-limit)".to_owned());
+            record.refused = Some(STOPPED.to_owned());
         }
     }
     Ok(record)

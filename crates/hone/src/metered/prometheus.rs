@@ -255,8 +255,23 @@ impl Server {
             .with_context(|| self.said("the names of its metrics"))?
             .into_iter()
             .collect();
+        if names.is_empty() {
+            bail!(self.has_nothing(back_s));
+        }
         let who = format!("what {} has", self.address());
         Ok((recognised(&names, self.wanted, &who)?, names))
+    }
+
+    fn has_nothing(&self, back_s: f64) -> String {
+        let (with, look_at) = match &*self.more {
+            "" => (String::new(), String::new()),
+            more => (format!(" with the labels {more}"), "at --select, and ".to_owned()),
+        };
+        format!(
+            "{} has had no series of a broker{with} in the last {}\n  next: look {look_at}whether it scrapes the brokers (its page Status, Targets)",
+            self.address(),
+            in_words(back_s)
+        )
     }
 
     fn instant(&self, question: &str) -> Result<Vec<answers::Series>> {

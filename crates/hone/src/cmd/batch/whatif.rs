@@ -292,7 +292,7 @@ fn foresee(window: Window, arguments: &Arguments) -> Result<WhatIf> {
         partitions: window.partitions,
         seed: arguments.seed,
     };
-    let until = Instant::now() + Duration::from_secs_f64(arguments.replay_limit.clamp(0.1, 1e6));
+    let until = Instant::now() + Duration::from_secs_f64(arguments.replay_limit.clamp(0.0, 1e6));
     let go_on = || !interrupt::requested() && Instant::now() < until;
     let mut found = what_if(&case, &arguments.change(), &go_on)?;
     found.topic = window.topic;

@@ -137,6 +137,29 @@ impl Unit {
             Self::Share => format!("{} %", number(value * 100.0)),
         }
     }
+
+    /// A limit as it holds, with all its digits.
+    fn write_limit(self, value: f64) -> String {
+        match self {
+            Self::Time if value >= 1e6 => format!("{} s", in_full(value / 1e6)),
+            Self::Time if value >= 1e3 => format!("{} ms", in_full(value / 1e3)),
+            Self::Time => format!("{} µs", in_full(value)),
+            Self::Requests | Self::Records => format!("{}/s", in_full(value)),
+            Self::Count if value.fract() == 0.0 => self.write(value),
+            Self::Count => in_full(value),
+            Self::Share => format!("{} %", in_full(value * 100.0)),
+        }
+    }
+}
+
+/// As figures are shown, unless that is another number.
+fn in_full(value: f64) -> String {
+    let shown = number(value);
+    let same = |read: f64| (read - value).abs() <= 1e-9 * value.abs();
+    match shown.replace(',', "").parse::<f64>() {
+        Ok(read) if same(read) => shown,
+        _ => format!("{value:.6}").trim_end_matches('0').to_owned(),
+    }
 }
 
 impl What {
@@ -253,7 +276,13 @@ impl FromStr for Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = RELATIONS.iter().find(|(_, relation)| *relation == self.relation).map(|(sign, _)| *sign);
-        write!(formatter, "{} {} {}", self.what, sign.unwrap_or_default(), self.what.unit().write(self.limit))
+        write!(
+            formatter,
+            "{} {} {}",
+            self.what,
+            sign.unwrap_or_default(),
+            self.what.unit().write_limit(self.limit)
+        )
     }
 }
 
@@ -451,6 +480,11 @@ mod tests {
         for (text, written) in [
             ("p99<3ms", "p99 < 3.00 ms"),
             ("p99.9 <= 500us", "p99.9 <= 500 µs"),
+            ("p99<12.49ms", "p99 < 12.49 ms"),
+            ("max<1.00005s", "max < 1.00005 s"),
+            ("errors<12.34%", "errors < 12.34 %"),
+            ("throughput>1400.25", "throughput > 1400.25/s"),
+            ("lag<=123456", "lag <= 123,456"),
             ("e2e-p99.99<1s", "e2e-p99.99 < 1.00 s"),
             ("throughput>1400", "throughput > 1,400/s"),
             ("records >= 1400/s", "records >= 1,400/s"),

@@ -153,14 +153,22 @@ pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<(Span, B
     let within = |mean: f64, half: f64| mean.abs() + half < margin;
     let equal_beside = control.is_none_or(|(_, beside)| within(beside.mean, beside.tost_half));
     match control {
-        Some((control, _)) if control.excludes_one() && control.mean.abs() > margin => {
-            Finding::ControlDiffers
-        }
+        Some((control, _)) if differs(control, margin) => Finding::ControlDiffers,
         _ if within(tost.mean, tost.half) && equal_beside => Finding::Equivalent,
         _ if !test.excludes_one() => Finding::HoldsOne,
         Some((control, beside)) if !stands_beside(test, control, beside) => Finding::NotBesideControl,
         _ => Finding::Differs,
     }
+}
+
+/// Whether equal arms are not equal.
+fn differs(control: Span, margin: f64) -> bool {
+    control.excludes_one() && control.mean.abs() > margin
+}
+
+/// Whether the control of a judgement itself differs, so that nothing is said of the arms, whatever they showed.
+pub fn control_differs(rule: &Rule, judgement: &Judgement) -> bool {
+    judgement.control.as_ref().is_some_and(|control| differs(Span::of(control), margin(rule)))
 }
 
 /// Whether an effect is more than what control pairs showed, in its own direction.

@@ -29,7 +29,7 @@ pub use design::{DesignError, Plan, pilot, plan, rule_words, too_few};
 pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use exact::{Count, more_often};
-pub use judge::{Judged, judge};
+pub use judge::{Judged, control_differs, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};
 pub use saved::{

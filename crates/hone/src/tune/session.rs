@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use hone_compare::{FEWEST_PAIRS, Plan};
+use hone_compare::{FEWEST_PAIRS, Plan, control_differs};
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
     BatchState, Comparison, Decision, Durability, LedgerEntry, Mode, PairKind, PairOutcome, ProofStep,
@@ -184,7 +184,8 @@ impl Asked {
         };
         format!(
             "A change is kept when {} What is not shown to help is put back. A comparison of which neighbours have disturbed so many pairs that \
-             fewer than {FEWEST_PAIRS} of a kind are left is measured once more, if the budget reaches. {} In the end, where two or more were accepted, all of them are \
+             fewer than {FEWEST_PAIRS} of a kind are left, or whose A/A pairs themselves differ, is measured once more, whole, if the budget reaches, and \
+             what it says then counts. {} In the end, where two or more were accepted, all of them are \
              held against all but each: what makes the others worse, breaks a guard rail that holds without it, or does not stand the load \
              with them is put back, the worst one first, and the others are held against each other again. What is left is held against \
              the first state by the same rule as a change; where that is not shown to help, the one that is worth least is put back, and \
@@ -546,7 +547,7 @@ impl Session<'_> {
         Ok(ProofStep { decision, why, guards: rails, comparison: Some(comparison), before, after, ..found })
     }
 
-    /// What a trial found; where neighbours have left too little of it, what it found the second time.
+    /// What a trial found; where neighbours have left too little of it, or its control could tell nothing, what it found the second time.
     fn compared(&self, trial: &Trial<'_>) -> Result<Comparison> {
         let contest = |prefix: String| -> Result<Contest<'_>> {
             Ok(Contest { prefix, ..self.contest(trial.names, trial.sides)? })
@@ -555,10 +556,8 @@ impl Session<'_> {
         let again = format!("{}again/", trial.prefix);
         let is_begun = self.folder.join(format!("{again}design.json")).exists();
         let reaches = self.left_s().is_none_or(|left_s| left_s >= took_s(&first.pairs));
-        if !is_spoilt(&first.pairs) || !(is_begun || reaches) {
-            return Ok(first);
-        }
-        self.progress.line("  neighbours have left too few pairs: they are measured once more");
+        let Some(why) = why_again(&first).filter(|_| is_begun || reaches) else { return Ok(first) };
+        self.progress.line(&format!("  {why}: all of them are measured once more"));
         compare(&contest(again)?, self.progress)
     }
 
@@ -656,6 +655,15 @@ impl Session<'_> {
             software,
         })
     }
+}
+
+/// Why a comparison is measured once more. Nothing is looked at of what A/B pairs say, so that a second measurement favours nobody.
+fn why_again(comparison: &Comparison) -> Option<&'static str> {
+    if is_spoilt(&comparison.pairs) {
+        return Some("neighbours have left too few pairs");
+    }
+    let is_mute = comparison.primary().is_some_and(|found| control_differs(&comparison.design.rule, found));
+    is_mute.then_some("the A/A pairs themselves differ, so nothing can be told")
 }
 
 /// Whether neighbours have left too few pairs for an estimate, or too few controls to hold it against, of enough that were measured. Only how many
@@ -1220,6 +1228,32 @@ mod tests {
         // Nor is a client that does not keep its schedule a neighbour.
         let late: Vec<PairOutcome> = (0..8).map(|_| pair(PairKind::Test, true, LATE)).collect();
         assert!(!is_spoilt(&late));
+    }
+
+    /// Of a few equal pairs some always differ by chance; the largest effect must not be lost by it.
+    #[test]
+    fn a_control_that_differs_is_measured_once_more_whatever_the_pairs_say() {
+        let of = |ratio: f64, control: Option<[f64; 3]>| {
+            let mut comparison = crate::show::comparison::tests::comparison(None);
+            for judgement in comparison.judgements.iter_mut().filter(|judgement| judgement.primary) {
+                judgement.estimate.ratio = ratio;
+                let span = |[low, ratio, high]: [f64; 3]| hone_record::Estimate {
+                    low,
+                    ratio,
+                    high,
+                    ..judgement.estimate.clone()
+                };
+                judgement.control = control.map(span);
+            }
+            why_again(&comparison).is_some()
+        };
+        for ratio in [0.28, 1.0, 3.0] {
+            assert!(of(ratio, Some([1.007, 1.022, 1.038])), "{ratio}");
+            assert!(of(ratio, Some([0.957, 0.977, 0.997])), "{ratio}");
+            assert!(!of(ratio, Some([0.97, 1.022, 1.07])), "{ratio}: it may be equal");
+            assert!(!of(ratio, Some([1.001, 1.009, 1.017])), "{ratio}: within the margin");
+            assert!(!of(ratio, None), "{ratio}");
+        }
     }
 
     /// Also of a comparison that nobody has finished.

@@ -62,12 +62,13 @@ impl CpuTime {
         }
     }
 
-    /// What was used from this moment to a later one. The user share is told from 0.1 s on.
+    /// What was used from this moment to a later one. The user share is told from 0.1 s on. Never below nothing: a thread that has
+    /// gone in between is in the first only.
     pub(crate) fn until(self, later: Self) -> CpuSeconds {
-        let user_s = later.user_s - self.user_s;
-        let both_s = user_s + later.system_s - self.system_s;
+        let user_s = (later.user_s - self.user_s).max(0.0);
+        let both_s = user_s + (later.system_s - self.system_s).max(0.0);
         let user_share = (both_s >= 0.1).then(|| user_s / both_s);
-        CpuSeconds { total_s: later.total_s - self.total_s, user_share }
+        CpuSeconds { total_s: (later.total_s - self.total_s).max(0.0), user_share }
     }
 }
 
@@ -118,6 +119,13 @@ mod tests {
         drop(end);
         thread.join().unwrap();
         assert_eq!(user_and_system_s("7 (a) b) S 1 7 7 0 -1 4194304 1 0 0 0 250 50 0"), Some((2.5, 0.5)));
+    }
+
+    #[test]
+    fn what_has_gone_takes_nothing_back() {
+        let before = CpuTime { total_s: 3.0, user_s: 2.0, system_s: 1.0 };
+        let later = CpuTime { total_s: 1.0, user_s: 0.5, system_s: 0.5 };
+        assert_eq!(before.until(later), CpuSeconds { total_s: 0.0, user_share: None });
     }
 
     #[test]

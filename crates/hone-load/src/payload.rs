@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::LoadError;
-use crate::sizes::SizeSource;
+use crate::sizes::{MOST_BYTES, SizeSource};
 
 /// The JSON shapes that [`Values`] can make.
 pub const JSON_SHAPES: [&str; 2] = ["orders", "telemetry"];
@@ -56,25 +56,41 @@ fn payload_file(path: &str) -> Result<Vec<u8>, LoadError> {
     std::fs::read(path).map_err(cannot)
 }
 
+/// Lines, without the empty ones.
+fn lines_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
 /// The lines of a file, without the empty ones.
 fn lines_of(path: &str) -> Result<Arc<[Vec<u8>]>, LoadError> {
     let text = payload_file(path)?;
-    let lines: Arc<[Vec<u8>]> =
-        text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
-    if lines.is_empty() {
-        return Err(wrong_file(format!("{path} holds no line; each line is the value of a record")));
+    match lines_in(&text).map(<[u8]>::len).max() {
+        None => Err(wrong_file(format!("{path} holds no line; each line is the value of a record"))),
+        Some(bytes) if bytes > MOST_BYTES as usize => Err(wrong_file(format!(
+            "{path} has a line of {bytes} bytes, at most {MOST_BYTES} will do; each line is a record's value"
+        ))),
+        Some(_) => Ok(lines_in(&text).map(<[u8]>::to_vec).collect()),
     }
-    Ok(lines)
 }
 
-/// Writes the hash of a payload file into the workload; one that is there already must still be the file's.
-pub(crate) fn pin(payload: &mut Payload) -> Result<(), LoadError> {
-    let Payload::File { path, sha256 } = payload else { return Ok(()) };
-    let found = crate::replay::sha256_hex(&payload_file(path)?);
+/// The mean of lengths, rounded up.
+fn mean_of(lengths: impl Iterator<Item = usize>) -> u32 {
+    let (count, bytes) =
+        lengths.fold((0_usize, 0_usize), |(count, bytes), length| (count + 1, bytes + length));
+    bytes.div_ceil(count.max(1)) as u32
+}
+
+/// Writes the hash of a payload file and the mean length of its lines into the workload; a hash that is there already must
+/// still be the file's.
+pub(crate) fn pin(workload: &mut Workload) -> Result<(), LoadError> {
+    let Payload::File { path, sha256 } = &mut workload.payload else { return Ok(()) };
+    let text = payload_file(path)?;
+    let found = crate::replay::sha256_hex(&text);
     if !sha256.is_empty() && *sha256 != found {
         return Err(wrong_file(format!("{path} is not the file it was: SHA-256 {found}, wanted {sha256}")));
     }
     *sha256 = found;
+    workload.record_bytes = mean_of(lines_in(&text).map(<[u8]>::len));
     Ok(())
 }
 
@@ -138,6 +154,14 @@ impl Values {
             });
         }
         Ok(values(sizes, bytes))
+    }
+
+    /// The mean length of a file's lines, rounded up; `None` for values that are made to their size.
+    pub(crate) fn mean_line_bytes(&self) -> Option<u32> {
+        match &self.make {
+            Make::Lines(lines) => Some(mean_of(lines.iter().map(Vec::len))),
+            Make::Bytes { .. } | Make::Orders | Make::Telemetry => None,
+        }
     }
 
     /// The next value.
@@ -307,13 +331,45 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("values").display().to_string();
         std::fs::write(&path, "abc").unwrap();
-        let mut payload = Payload::File { path: path.clone(), sha256: String::new() };
-        pin(&mut payload).unwrap();
-        let Payload::File { sha256, .. } = &payload else { panic!("another payload") };
+        let mut workload = of_file(&path);
+        pin(&mut workload).unwrap();
+        let Payload::File { sha256, .. } = &workload.payload else { panic!("another payload") };
         assert_eq!(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        pin(&mut payload).unwrap();
+        pin(&mut workload).unwrap();
         std::fs::write(&path, "abd").unwrap();
-        assert!(pin(&mut payload).unwrap_err().to_string().contains("is not the file it was"));
+        assert!(pin(&mut workload).unwrap_err().to_string().contains("is not the file it was"));
+    }
+
+    fn of_file(path: &str) -> Workload {
+        let payload = Payload::File { path: path.to_owned(), sha256: String::new() };
+        Workload { payload, ..crate::schedule::tests::workload(hone_record::Schedule::Uniform, 1.0, 1) }
+    }
+
+    #[test]
+    fn the_size_of_a_file_s_values_is_the_mean_of_its_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values").display().to_string();
+        std::fs::write(&path, "12345\n\n1234567890\n").unwrap();
+        let mut workload = of_file(&path);
+        assert_eq!(Values::of(&workload).unwrap().mean_line_bytes(), Some(8));
+        pin(&mut workload).unwrap();
+        assert_eq!(workload.record_bytes, 8);
+        assert_eq!(json("orders", 300, 1).mean_line_bytes(), None);
+        let mut made = Workload {
+            payload: Payload::Bytes { compressible_share: 0.5 },
+            ..crate::schedule::tests::workload(hone_record::Schedule::Uniform, 1.0, 1)
+        };
+        pin(&mut made).unwrap();
+        assert_eq!(made.record_bytes, 100, "values that are made have the size that was asked for");
+    }
+
+    #[test]
+    fn a_line_that_no_record_can_hold_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values").display().to_string();
+        std::fs::write(&path, vec![b'v'; MOST_BYTES as usize + 1]).unwrap();
+        let error = Values::of(&of_file(&path)).unwrap_err().to_string();
+        assert!(error.contains("has a line of 67108865 bytes"), "{error}");
     }
 
     #[test]

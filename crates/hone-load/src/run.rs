@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Shard,
-    Window, WindowFacts, Workload,
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Payload,
+    Shard, Sizes, Window, WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
@@ -118,24 +118,53 @@ const MOST_CONSUMERS: u32 = 1_000;
 
 /// A broker that hangs keeps nobody waiting for a topic that only the load wanted.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
+/// Behind this no other broker is asked any more.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A topic that was made for a load goes again, however the load ends.
 #[derive(Debug)]
 struct OwnTopic {
-    address: String,
+    /// Brokers that can be asked to delete it, the one that the user named first.
+    addresses: Vec<String>,
     door: Door,
     name: Option<String>,
 }
 
 impl OwnTopic {
-    fn remove(&mut self) -> Result<(), LoadError> {
-        match self.name.take() {
-            Some(name) => {
-                let mut admin = Admin::enter(&self.address, self.door.clone(), REMOVAL_LIMIT)?;
-                admin.delete_topic(&name)
+    fn at(address: &str, door: &Door) -> Self {
+        Self { addresses: vec![address.to_owned()], door: door.clone(), name: None }
+    }
+
+    fn remember(&mut self, brokers: impl IntoIterator<Item = String>) {
+        for address in brokers {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
             }
-            None => Ok(()),
         }
+    }
+
+    /// Asks one broker after the other until one has deleted it: the first may be the one that died. The error is the first
+    /// one's.
+    fn remove(&mut self) -> Result<(), LoadError> {
+        let Some(name) = self.name.take() else { return Ok(()) };
+        let begun = Instant::now();
+        let mut failed = None;
+        for address in &self.addresses {
+            if failed.is_some() && begun.elapsed() > REMOVAL_PATIENCE {
+                break;
+            }
+            let deleted = Admin::enter(address, self.door.clone(), REMOVAL_LIMIT)
+                .and_then(|mut admin| admin.delete_topic(&name));
+            match deleted {
+                Ok(()) => return Ok(()),
+                // It is gone: by one before, whose answer was lost.
+                Err(LoadError::Refused { error: "UNKNOWN_TOPIC_OR_PARTITION", .. }) if failed.is_some() => {
+                    return Ok(());
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -162,35 +191,18 @@ pub fn prepare(
         let problem = format!("must be a positive number, got {} µs", settings.lateness_limit_us);
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
-    payload::pin(&mut workload.payload)?;
+    payload::pin(&mut workload)?;
     let door = Door::new(&settings.security)?;
     let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
     let recorded = replay::load(&mut workload, &mut admin)?;
-    let mut topic = OwnTopic { address: settings.address.clone(), door: door.clone(), name: None };
-    let layout = match &settings.topic {
-        Topic::Existing(topic) => admin.layout(topic, None)?,
-        Topic::Shared(name) => {
-            match admin.create_topic(name, workload.partitions, &workload.topic_config) {
-                Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) | Ok(()) => {}
-                Err(other) => return Err(other),
-            }
-            admin.layout(name, Some(workload.partitions))?
-        }
-        Topic::Fresh | Topic::Named { .. } => {
-            let (name, keep) = match &settings.topic {
-                Topic::Named { prefix, keep } => (fresh_name(prefix), *keep),
-                _ => (fresh_name("hone-load-"), false),
-            };
-            admin.create_topic(&name, workload.partitions, &workload.topic_config)?;
-            topic.name = (!keep).then(|| name.clone());
-            admin.layout(&name, Some(workload.partitions))?
-        }
-    };
-    let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
-    let workload = Workload { partitions, ..workload };
+    let mut topic = OwnTopic::at(&settings.address, &door);
+    let layout = layout_of(&settings.topic, &workload, &mut admin, &mut topic)?;
+    topic.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
+    let workload = fitted(workload, &layout, progress)?;
     let engine = engine(launcher, &settings, &door, &workload, &layout, progress)?;
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
+    topic.remember(environment.brokers.values().cloned());
     let mut prepared = Prepared {
         settings,
         door,
@@ -206,6 +218,61 @@ pub fn prepare(
     };
     prepared.warm_up(progress)?;
     Ok(prepared)
+}
+
+/// Where the partitions of the load's topic are. One of its own is made first.
+fn layout_of(
+    wanted: &Topic,
+    workload: &Workload,
+    admin: &mut Admin,
+    own: &mut OwnTopic,
+) -> Result<TopicLayout, LoadError> {
+    let (name, goes_again) = match wanted {
+        Topic::Existing(name) => return admin.layout(name, None),
+        Topic::Shared(name) => (name.clone(), false),
+        Topic::Named { prefix, keep } => (fresh_name(prefix), !*keep),
+        Topic::Fresh => (fresh_name("hone-load-"), true),
+    };
+    // Known before it is asked for: a cluster that answers too late makes it all the same.
+    own.name = goes_again.then(|| name.clone());
+    match admin.create_topic(&name, workload.partitions, &workload.topic_config) {
+        // A shared one by another generator, a fresh one by ourselves, since nobody else has its name: a broker that hands the request to
+        // its controller asks again when that one is slow, and gets this for an answer.
+        Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
+        made => made?,
+    }
+    admin.layout(&name, Some(workload.partitions))
+}
+
+/// The workload as it can be sent to a topic with this layout: all of its partitions, and no more of them in a request than a
+/// leader has.
+fn fitted(
+    workload: Workload,
+    layout: &TopicLayout,
+    progress: &mut dyn Progress,
+) -> Result<Workload, LoadError> {
+    let led = || layout.leaders.iter().map(|(_, led)| led.len() as u32);
+    let (asked, partitions) = (workload.partitions_per_request, led().sum::<u32>());
+    if asked > partitions {
+        let problem = format!(
+            "is {asked}, and topic `{}` has no more than {partitions}, each of which can stand in a request once; ask for at most \
+             {partitions}, or name another topic",
+            layout.topic
+        );
+        return Err(LoadError::Setting { name: "partitions_per_request", problem });
+    }
+    let (least, most) = (led().min().unwrap_or(asked), led().max().unwrap_or(asked));
+    if asked > least {
+        let each = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        progress.note(&format!(
+            "a request writes to partitions of one leader, and the leaders of topic `{}` have {each} each: those with fewer than \
+             {asked} (partitions_per_request) get requests to all that they have",
+            layout.topic
+        ));
+    }
+    let workload = Workload { partitions, partitions_per_request: asked.min(most), ..workload };
+    check_memory(&workload, workload.record_bytes)?;
+    Ok(workload)
 }
 
 /// What sends the workload.
@@ -284,19 +351,9 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
             });
         }
     }
-    // At least one request for each partition is encoded before the window opens.
-    let batch_bytes = u64::from(workload.records_per_batch) * u64::from(workload.record_bytes);
-    let request_bytes = batch_bytes * u64::from(workload.partitions_per_request);
-    for (what, bytes, most) in [
-        ("one request", request_bytes, 256 << 20),
-        ("a request for each partition", request_bytes * u64::from(workload.partitions), 2 << 30),
-    ] {
-        if bytes > most {
-            let problem =
-                format!("times record_bytes makes {bytes} bytes for {what}; at most {most} will do");
-            return Err(LoadError::Setting { name: "records_per_batch", problem });
-        }
-    }
+    // The lines of a file have a size of their own.
+    let record_bytes = Values::of(workload)?.mean_line_bytes().unwrap_or(workload.record_bytes);
+    check_memory(workload, record_bytes)?;
     if !matches!(workload.acks, -1..=1) {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
@@ -305,9 +362,40 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     check_idempotence(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
-    sizes::check(workload.sizes, workload.record_bytes)?;
-    Values::of(workload)?;
+    check_sizes(workload)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+/// At least one request for each partition is encoded before the window opens; a client encodes for itself.
+fn check_memory(workload: &Workload, record_bytes: u32) -> Result<(), LoadError> {
+    let batch_bytes = u64::from(workload.records_per_batch) * u64::from(record_bytes);
+    let request_bytes = batch_bytes.saturating_mul(workload.partitions_per_request.into());
+    let encoded = if workload.engine == Engine::Wire { workload.partitions } else { 1 };
+    for (what, bytes, most) in [
+        ("one request".to_owned(), request_bytes, 256 << 20),
+        (
+            format!("a request for each of {encoded} partitions"),
+            request_bytes.saturating_mul(encoded.into()),
+            2 << 30,
+        ),
+    ] {
+        if bytes > most {
+            let problem = format!(
+                "times record_bytes ({record_bytes}) makes {bytes} bytes for {what}; at most {most} will do"
+            );
+            return Err(LoadError::Setting { name: "records_per_batch", problem });
+        }
+    }
+    Ok(())
+}
+
+fn check_sizes(workload: &Workload) -> Result<(), LoadError> {
+    if workload.sizes != Sizes::Fixed && matches!(workload.payload, Payload::File { .. }) {
+        let problem =
+            "must be fixed for the lines of a file, which have sizes of their own: leave out --sizes";
+        return Err(LoadError::Setting { name: "sizes", problem: problem.to_owned() });
+    }
+    sizes::check(workload.sizes, workload.record_bytes)
 }
 
 /// Loads of counted operations know nothing of Kafka.
@@ -686,4 +774,177 @@ fn add_consumed(window: &mut Window, consumed: Consumed) {
 fn names_of(errors: &BTreeMap<String, u64>) -> String {
     let names: Vec<String> = errors.iter().map(|(name, times)| format!("{name} ({times} times)")).collect();
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::{CreateTopicsResponse, DeleteTopicsResponse, MetadataResponse, TopicName};
+    use kafka_protocol::protocol::{Encodable as _, StrBytes};
+
+    use crate::schedule::tests::workload;
+    use crate::stand_in::serve;
+
+    #[derive(Default)]
+    struct Listener(Vec<String>);
+
+    impl Progress for Listener {
+        fn at(&mut self, _: &'static str, _: f64) -> bool {
+            true
+        }
+
+        fn note(&mut self, text: &str) {
+            self.0.push(text.to_owned());
+        }
+    }
+
+    fn load(payload: Payload, records_per_batch: u32) -> Workload {
+        Workload { payload, records_per_batch, ..workload(hone_record::Schedule::Uniform, 1.0, 1) }
+    }
+
+    fn layout(led: &[&[i32]]) -> TopicLayout {
+        let leader = |(number, led): (usize, &&[i32])| (format!("b{number}:1"), led.to_vec());
+        TopicLayout { topic: "t".to_owned(), leaders: led.iter().enumerate().map(leader).collect() }
+    }
+
+    #[test]
+    fn the_lines_of_a_file_are_reckoned_with_as_long_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines").display().to_string();
+        std::fs::write(&path, vec![b'v'; 10_000]).unwrap();
+        let file = || Payload::File { path: path.clone(), sha256: String::new() };
+        check(&load(file(), 1_000)).unwrap();
+        let error = check(&load(file(), 100_000)).unwrap_err().to_string();
+        assert!(error.contains("record_bytes (10000) makes 1000000000 bytes for one request"), "{error}");
+        let spread = Workload { sizes: Sizes::LogNormal { sigma: 0.5 }, ..load(file(), 1) };
+        let error = check(&spread).unwrap_err().to_string();
+        assert!(error.contains("which have sizes of their own"), "{error}");
+    }
+
+    #[test]
+    fn the_partitions_of_a_topic_that_is_there_are_reckoned_with() {
+        let many: Vec<i32> = (0..10_000).collect();
+        let plain = load(Payload::Bytes { compressible_share: 0.5 }, 10_000);
+        check(&plain).unwrap();
+        let topic = layout(&[&many[..]]);
+        let error = fitted(plain.clone(), &topic, &mut Listener::default()).unwrap_err().to_string();
+        assert!(error.contains("10000000000 bytes for a request for each of 10000 partitions"), "{error}");
+        // A client encodes nothing ahead.
+        let engine = Engine::Librdkafka { settings: BTreeMap::new() };
+        let client = Workload { engine, records_per_batch: 1, record_bytes: 1_000_000, ..plain };
+        assert_eq!(fitted(client, &topic, &mut Listener::default()).unwrap().partitions, 10_000);
+    }
+
+    #[test]
+    fn a_request_is_as_wide_as_a_leader_lets_it_be_and_that_is_told() {
+        let wide = |asked| Workload {
+            partitions_per_request: asked,
+            ..load(Payload::Bytes { compressible_share: 0.5 }, 1)
+        };
+        let three = layout(&[&[0, 3], &[1, 4], &[2, 5]]);
+        let uneven = layout(&[&[0, 1, 2], &[3]]);
+        for (asked, layout, width, told) in [
+            (2, &three, 2, None),
+            (6, &three, 2, Some("have 2 each: those with fewer than 6 (partitions_per_request)")),
+            (2, &uneven, 2, Some("have 1 to 3 each: those with fewer than 2 (partitions_per_request)")),
+        ] {
+            let mut listener = Listener::default();
+            let fitted = fitted(wide(asked), layout, &mut listener).unwrap();
+            assert_eq!(fitted.partitions_per_request, width);
+            assert_eq!(listener.0.len(), usize::from(told.is_some()), "{:?}", listener.0);
+            assert!(told.is_none_or(|told| listener.0[0].contains(told)), "{:?}", listener.0);
+        }
+        let error = fitted(wide(4), &layout(&[&[0]]), &mut Listener::default()).unwrap_err().to_string();
+        assert!(error.contains("is 4, and topic `t` has no more than 1,"), "{error}");
+    }
+
+    /// A cluster whose CreateTopics answers this code. What it was asked to delete is written down.
+    fn cluster(create: i16) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
+        let deleted = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&deleted);
+        let port = serve(move |port, body| {
+            let (key, mut answer) = (body[1], Vec::new());
+            match key {
+                19 => {
+                    let result = CreatableTopicResult::default().with_error_code(create);
+                    let told = CreateTopicsResponse::default().with_topics(vec![result]);
+                    told.encode(&mut answer, 4).unwrap();
+                }
+                20 => {
+                    list.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+                    DeleteTopicsResponse::default().encode(&mut answer, 3).unwrap();
+                }
+                _ => one_partition(port).encode(&mut answer, 7).unwrap(),
+            }
+            answer
+        });
+        (format!("127.0.0.1:{port}"), deleted)
+    }
+
+    fn one_partition(port: u16) -> MetadataResponse {
+        let broker = MetadataResponseBroker::default()
+            .with_node_id(1.into())
+            .with_host(StrBytes::from_static_str("127.0.0.1"))
+            .with_port(port.into());
+        let partition = MetadataResponsePartition::default().with_leader_id(1.into());
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let topic = MetadataResponseTopic::default().with_name(Some(name)).with_partitions(vec![partition]);
+        MetadataResponse::default().with_brokers(vec![broker]).with_topics(vec![topic])
+    }
+
+    fn made_at(address: &str) -> (Result<TopicLayout, LoadError>, OwnTopic) {
+        let mut admin = Admin::enter(address, Door::plain(), REMOVAL_LIMIT).unwrap();
+        let mut own = OwnTopic::at(address, &Door::plain());
+        let load = load(Payload::Bytes { compressible_share: 0.5 }, 1);
+        let made = layout_of(&Topic::Fresh, &load, &mut admin, &mut own);
+        (made, own)
+    }
+
+    fn was_deleted(deleted: &Mutex<Vec<Vec<u8>>>, name: &str) -> bool {
+        let deleted = deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        deleted.iter().any(|body| body.windows(name.len()).any(|part| part == name.as_bytes()))
+    }
+
+    #[test]
+    fn a_fresh_topic_that_is_there_already_was_made() {
+        let (address, deleted) = cluster(36);
+        let (made, mut own) = made_at(&address);
+        assert_eq!(made.unwrap().leaders, [(address, vec![0])]);
+        let name = own.name.clone().unwrap();
+        own.remove().unwrap();
+        assert!(was_deleted(&deleted, &name));
+    }
+
+    #[test]
+    fn a_topic_that_may_come_later_is_deleted_all_the_same() {
+        // REQUEST_TIMED_OUT.
+        let (address, deleted) = cluster(7);
+        let (made, own) = made_at(&address);
+        assert!(made.unwrap_err().to_string().contains("REQUEST_TIMED_OUT"));
+        let name = own.name.clone().unwrap();
+        drop(own);
+        assert!(was_deleted(&deleted, &name));
+    }
+
+    #[test]
+    fn another_broker_is_asked_where_the_first_has_died() {
+        let (address, deleted) = cluster(0);
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let mut own = OwnTopic::at(&nobody, &Door::plain());
+        own.name = Some("left".to_owned());
+        own.remember([nobody.clone(), address]);
+        assert_eq!(own.addresses.len(), 2);
+        own.remove().unwrap();
+        assert!(was_deleted(&deleted, "left"));
+        // Nobody answers.
+        let mut own = OwnTopic::at(&nobody, &Door::plain());
+        own.name = Some("left".to_owned());
+        assert!(own.remove().unwrap_err().to_string().contains(&nobody));
+    }
 }

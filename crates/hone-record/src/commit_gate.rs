@@ -76,7 +76,7 @@ pub struct GateFinding {
     pub metric: Metric,
     /// Whether it is the one named before the run; the others are guard rails.
     pub primary: bool,
-    /// The growth from which it counts as worse (0.03 = 3 %).
+    /// The growth from which it counts as worse (0.03 = 3 %); of what is better when it is more, the fall.
     pub worse_by: f64,
     /// Ratio of head to base with its interval; `None` where there is no estimate.
     pub ratio: Option<[f64; 3]>,
@@ -90,6 +90,9 @@ pub struct GateFinding {
     pub state: GateState,
     /// Why, in words.
     pub why: String,
+    /// Whether troubles of one side decide, and not the figures of the pairs that are left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_troubles: bool,
     /// Line of the experiment file that asks for it.
     pub line: Option<u32>,
 }
@@ -124,11 +127,33 @@ impl GateState {
 }
 
 impl GateFinding {
-    /// Whether a growth by the limit would have been seen, or has been ruled out.
+    /// The smallest loss that the pairs would have shown, as a share ([`Metric::loss`]).
+    pub fn detectable_loss(&self) -> Option<f64> {
+        self.detectable_ratio.map(|ratio| self.metric.loss(self.for_the_worse(ratio)))
+    }
+
+    /// An effect above 1 in the direction that is worse.
+    fn for_the_worse(&self, ratio: f64) -> f64 {
+        if self.metric.lower_is_better() { ratio } else { 1.0 / ratio }
+    }
+
+    /// Whether an effect that the pairs would have shown is no more than the limit.
+    fn would_show_the_limit(&self, ratio: f64) -> bool {
+        let ratio = self.for_the_worse(ratio);
+        if self.metric.lower_is_better() {
+            ratio <= 1.0 + self.worse_by
+        } else {
+            ratio >= 1.0 - self.worse_by
+        }
+    }
+
+    /// Whether a loss by the limit would have been seen, or has been ruled out.
     pub fn has_power(&self) -> bool {
         match self.state {
             GateState::Worse | GateState::Tolerated | GateState::Held => true,
-            GateState::NotShown => self.detectable_ratio.is_some_and(|ratio| ratio <= 1.0 + self.worse_by),
+            GateState::NotShown => {
+                self.detectable_ratio.is_some_and(|ratio| self.would_show_the_limit(ratio))
+            }
             GateState::NotSeen => false,
         }
     }

@@ -97,6 +97,16 @@ impl Metric {
         !matches!(self, Self::Throughput | Self::Capacity)
     }
 
+    /// By how much it is worse at `ratio` times what it was, as a share: what a cost has grown by, or what a rate has lost. Negative: better.
+    pub fn loss(self, ratio: f64) -> f64 {
+        if self.lower_is_better() { ratio - 1.0 } else { 1.0 - ratio }
+    }
+
+    /// Whether that is `share` or more.
+    pub fn is_worse_by(self, share: f64, ratio: f64) -> bool {
+        if self.lower_is_better() { ratio >= 1.0 + share } else { ratio <= 1.0 - share }
+    }
+
     /// Whether it is the time of requests.
     pub fn is_latency(self) -> bool {
         use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP99, LatencyP999};

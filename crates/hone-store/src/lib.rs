@@ -14,16 +14,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::{
-    GetResult, ListResult, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload, UpdateVersion,
+    GetResult, ListResult, ObjectStore, ObjectStoreExt as _, ObjectStoreScheme, PutMode, PutPayload,
+    UpdateVersion,
 };
 use tokio::runtime::Runtime;
 use url::Url;
 
 /// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
-/// record wants to know. What an object takes on its way is not counted.
+/// record wants to know. What an object takes on its way is not counted, and of a list each page is a question.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// What the way to a store carries at least: an object has the time that it takes at this pace.
 const SLOWEST_BYTES_PER_S: u64 = 512 << 10;
@@ -45,7 +50,7 @@ pub enum StoreError {
          az://CONTAINER/PATH"
     )]
     Address {
-        /// As it was given.
+        /// As it was given, without what may let one in.
         address: String,
         /// What is wrong with it.
         problem: String,
@@ -95,6 +100,8 @@ pub struct Store {
     objects: Arc<dyn ObjectStore>,
     /// The same place, by a client that waits for large objects.
     patient: Arc<dyn ObjectStore>,
+    /// The same place once more, listed page by page; a folder has no pages.
+    pages: Option<Arc<dyn PaginatedListStore>>,
     prefix: Key,
     /// On this machine's own disk, or one that is mounted.
     is_folder: bool,
@@ -110,6 +117,27 @@ pub struct Found {
 
 /// What came of a question, in the crate's words.
 type Answered<T> = Result<T, object_store::Error>;
+
+/// A way to a store.
+struct Client {
+    objects: Arc<dyn ObjectStore>,
+    pages: Option<Arc<dyn PaginatedListStore>>,
+    prefix: Key,
+}
+
+/// What lies right inside of a place.
+#[derive(Debug, Default)]
+struct Listed {
+    objects: Vec<Key>,
+    folders: Vec<Key>,
+}
+
+impl Listed {
+    fn add(&mut self, page: ListResult) {
+        self.objects.extend(page.objects.into_iter().map(|object| object.location));
+        self.folders.extend(page.common_prefixes);
+    }
+}
 
 impl fmt::Debug for Store {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +166,7 @@ impl Store {
         address: &str,
         settings: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, StoreError> {
-        let wrong = |problem: String| StoreError::Address { address: address.to_owned(), problem };
+        let wrong = |problem: String| StoreError::Address { address: told(address), problem };
         // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url_of(address).map_err(wrong)?;
@@ -146,25 +174,25 @@ impl Store {
             settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value)).collect();
         // The user's own settings come behind ours, and win.
         let client = |more: Option<(String, String)>| {
-            object_store::parse_url_opts(&url, more.into_iter().chain(settings.clone()))
-                .map_err(|e| wrong(unset(words(&e))))
+            let settings = more.into_iter().chain(settings.clone()).collect();
+            client_of(&url, settings).map_err(|e| wrong(unset(words(&e))))
         };
         let is_folder = url.scheme() == "file";
-        let (objects, prefix) = client(None)?;
+        let Client { objects, pages, prefix } = client(None)?;
         let (objects, patient): (Arc<dyn ObjectStore>, Arc<dyn ObjectStore>) = if is_folder {
             // Whole or not at all: also when the power fails behind the answer.
             let folder = Arc::new(LocalFileSystem::new().with_fsync(true));
             (Arc::clone(&folder) as _, folder)
         } else {
             let limit = format!("{}s", limit_of(LARGEST_OBJECT_BYTES).as_secs());
-            (Arc::from(objects), Arc::from(client(Some(("timeout".to_owned(), limit)))?.0))
+            (objects, client(Some(("timeout".to_owned(), limit)))?.objects)
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| wrong(error.to_string()))?;
         let runtime = Arc::new(runtime);
-        Ok(Self { address: address.to_owned(), runtime, objects, patient, prefix, is_folder })
+        Ok(Self { address: address.to_owned(), runtime, objects, patient, pages, prefix, is_folder })
     }
 
     /// A place inside of this one. Nothing is asked of it yet.
@@ -177,6 +205,7 @@ impl Store {
             runtime: Arc::clone(&self.runtime),
             objects: Arc::clone(&self.objects),
             patient: Arc::clone(&self.patient),
+            pages: self.pages.clone(),
             prefix: self.key(name, &format!("opening {name}"))?,
             is_folder: self.is_folder,
         })
@@ -268,7 +297,9 @@ impl Store {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
-                Err(TryLockError::WouldBlock) => return Err(self.slow(&format!("{what} under a lock"), 0)),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(self.slow(&format!("{what} under a lock"), ANSWER_LIMIT));
+                }
                 Err(TryLockError::Error(error)) => {
                     return Err(failed(format!("{} can't be locked: {error}", path.display())));
                 }
@@ -325,8 +356,7 @@ impl Store {
     /// # Errors
     /// When the store refuses or does not answer.
     pub fn names(&self) -> Result<Vec<String>, StoreError> {
-        let listed = self.list()?;
-        Ok(last_parts(listed.iter().flat_map(|found| &found.objects).map(|object| &object.location)))
+        Ok(last_parts(&self.list(ANSWER_LIMIT)?.objects))
     }
 
     /// Names of the places right inside of this one that hold something, in order.
@@ -334,17 +364,36 @@ impl Store {
     /// # Errors
     /// When the store refuses or does not answer.
     pub fn folders(&self) -> Result<Vec<String>, StoreError> {
-        let listed = self.list()?;
-        Ok(last_parts(listed.iter().flat_map(|found| &found.common_prefixes)))
+        Ok(last_parts(&self.list(ANSWER_LIMIT)?.folders))
     }
 
-    /// `None` of a folder that is not there.
-    fn list(&self) -> Result<Option<ListResult>, StoreError> {
+    /// What lies here, however much it is: `limit` is that of a page. Nothing of a folder that is not there.
+    fn list(&self, limit: Duration) -> Result<Listed, StoreError> {
         let what = "listing";
-        match self.wait(what, 0, self.objects.list_with_delimiter(Some(&self.prefix)))? {
-            // Of a bucket it means that the bucket is not there; one without such a prefix lists nothing.
-            Err(object_store::Error::NotFound { .. }) if self.is_folder => Ok(None),
-            other => other.map(Some).map_err(|error| self.failed(what, &error)),
+        let mut listed = Listed::default();
+        let Some(pages) = &self.pages else {
+            match self.wait_for(what, limit, self.objects.list_with_delimiter(Some(&self.prefix)))? {
+                // Of a bucket it means that the bucket is not there; one without such a prefix lists nothing.
+                Err(object_store::Error::NotFound { .. }) if self.is_folder => {}
+                found => listed.add(found.map_err(|error| self.failed(what, &error))?),
+            }
+            return Ok(listed);
+        };
+        let inside = (!self.prefix.as_ref().is_empty()).then(|| format!("{}/", self.prefix));
+        let mut token = None;
+        loop {
+            let options = PaginatedListOptions {
+                delimiter: Some("/".into()),
+                page_token: token,
+                ..PaginatedListOptions::default()
+            };
+            let page = self.wait_for(what, limit, pages.list_paginated(inside.as_deref(), options))?;
+            let page = page.map_err(|error| self.failed(what, &error))?;
+            listed.add(page.result);
+            token = page.page_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(listed);
+            }
         }
     }
 
@@ -360,13 +409,21 @@ impl Store {
 
     /// Waits for an answer with which so many bytes go one way or the other.
     fn wait<T>(&self, what: &str, bytes: u64, asked: impl Future<Output = T>) -> Result<T, StoreError> {
-        let limit = limit_of(bytes);
-        let answered = self.runtime.block_on(async { tokio::time::timeout(limit, asked).await });
-        answered.map_err(|_| self.slow(what, bytes))
+        self.wait_for(what, limit_of(bytes), asked)
     }
 
-    fn slow(&self, what: &str, bytes: u64) -> StoreError {
-        let (store, limit_s) = (self.address.clone(), limit_of(bytes).as_secs());
+    fn wait_for<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        asked: impl Future<Output = T>,
+    ) -> Result<T, StoreError> {
+        let answered = self.runtime.block_on(async { tokio::time::timeout(limit, asked).await });
+        answered.map_err(|_| self.slow(what, limit))
+    }
+
+    fn slow(&self, what: &str, limit: Duration) -> StoreError {
+        let (store, limit_s) = (self.address.clone(), limit.as_secs());
         StoreError::Slow { store, what: what.to_owned(), limit_s }
     }
 
@@ -375,6 +432,42 @@ impl Store {
         let next = next_after(error, &problem, self.is_folder);
         StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem, next }
     }
+}
+
+/// A client of a vendor, or what the crate has for another address. The crate's own way from an address to a client hides that those of vendors
+/// can list page by page.
+fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<Client> {
+    macro_rules! of_vendor {
+        ($builder:ty, $prefix:expr) => {{
+            let builder = <$builder>::new().with_url(url.as_str());
+            let builder = settings.into_iter().fold(builder, |builder, (name, value)| match name.parse() {
+                Ok(name) => builder.with_config(name, value),
+                // A setting of another vendor's.
+                Err(_) => builder,
+            });
+            let client = Arc::new(builder.build()?);
+            Client { objects: Arc::clone(&client) as _, pages: Some(client), prefix: $prefix }
+        }};
+    }
+    let (scheme, prefix) = ObjectStoreScheme::parse(url)?;
+    Ok(match scheme {
+        ObjectStoreScheme::AmazonS3 => of_vendor!(AmazonS3Builder, prefix),
+        ObjectStoreScheme::GoogleCloudStorage => of_vendor!(GoogleCloudStorageBuilder, prefix),
+        ObjectStoreScheme::MicrosoftAzure => of_vendor!(MicrosoftAzureBuilder, prefix),
+        _ => {
+            let (objects, prefix) = object_store::parse_url_opts(url, settings)?;
+            Client { objects: Arc::from(objects), pages: None, prefix }
+        }
+    })
+}
+
+/// Refuses an address with which no store is to be opened, for those who only write it down for others.
+///
+/// # Errors
+/// When the address is none, or holds what does not belong there, such as a login.
+pub fn check_address(address: &str) -> Result<(), StoreError> {
+    let url = url_of(address);
+    url.map(drop).map_err(|problem| StoreError::Address { address: told(address), problem })
 }
 
 /// How long a question may take with which so many bytes go one way or the other.
@@ -434,17 +527,18 @@ fn unset(problem: String) -> String {
 }
 
 /// What begins with a dot is nobody's object: a folder may have locks, and files of others.
-fn last_parts<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
-    let names = keys.filter_map(|key| key.filename()).filter(|name| !name.starts_with('.'));
+fn last_parts(keys: &[Key]) -> Vec<String> {
+    let names = keys.iter().filter_map(|key| key.filename()).filter(|name| !name.starts_with('.'));
     let mut names: Vec<String> = names.map(str::to_owned).collect();
     names.sort_unstable();
+    names.dedup();
     names
 }
 
 /// A path is a folder's address, whether it is there yet or not.
 fn url_of(address: &str) -> Result<Url, String> {
     if address.contains("://") {
-        return Url::parse(address).map_err(|error| error.to_string());
+        return Url::parse(address).map_err(|error| error.to_string()).and_then(bare);
     }
     if address.is_empty() {
         return Err("it is empty".to_owned());
@@ -455,6 +549,33 @@ fn url_of(address: &str) -> Result<Url, String> {
         return Err("it is no folder".to_owned());
     }
     Url::from_directory_path(&folder).map_err(|()| "it is no absolute path".to_owned())
+}
+
+/// Refuses what a client would pass over without a word: objects would lie elsewhere than the address says, and a login be told with it.
+fn bare(url: Url) -> Result<Url, String> {
+    // Of these what stands there is the container, before its account.
+    let has_container = matches!(url.scheme(), "az" | "abfs" | "abfss");
+    if url.password().is_some() || !(url.username().is_empty() || has_container) {
+        let problem = "a login comes from the environment (AWS_ACCESS_KEY_ID ...) and never from an address";
+        return Err(problem.to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        let problem = "what is behind ? or # is no part of a place; in a name they are written %3F and %23";
+        return Err(problem.to_owned());
+    }
+    Ok(url)
+}
+
+/// An address as an error tells it: a login may stand before its last `@`, and a token behind `?` or `#`. A path has neither.
+fn told(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let (place, behind) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    if behind.contains('@') {
+        return format!("{scheme}://...");
+    }
+    let place = place.rsplit_once('@').map_or_else(|| place.to_owned(), |(_, place)| format!("...@{place}"));
+    let cut = behind.get(..1).map(|mark| format!("{mark}...")).unwrap_or_default();
+    format!("{scheme}://{place}{cut}")
 }
 
 /// Without links and `..`, as far as a path is there.
@@ -490,6 +611,9 @@ fn words(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -617,6 +741,75 @@ mod tests {
         for name in ["", "../out", "a/b", ".hidden"] {
             assert!(store.put(name, Vec::new()).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn an_address_holds_a_place_and_nothing_else() {
+        for (address, told) in [
+            ("s3://AKIA:secret@bucket/x", "`s3://...@bucket/x`"),
+            ("s3://AKIA:sec/ret@bucket/x", "`s3://...@bucket/x`"),
+            ("s3://AKIA@bucket/x", "`s3://...@bucket/x`"),
+            ("s3://AKIA:sec?ret@bucket/x", "`s3://...`"),
+            ("az://container:secret@account/x", "`az://...@account/x`"),
+            ("https://a.blob.core.windows.net/c?sig=secret", "`https://a.blob.core.windows.net/c?...`"),
+            ("s3://bucket/team#secret", "`s3://bucket/team#...`"),
+            ("file:///data/a#secret", "`file:///data/a#...`"),
+        ] {
+            for message in [
+                Store::open_with(address, []).unwrap_err().to_string(),
+                check_address(address).unwrap_err().to_string(),
+            ] {
+                assert!(message.contains(told), "{message}");
+                assert!(!["AKIA", "sec", "ret@"].iter().any(|hidden| message.contains(hidden)), "{message}");
+            }
+        }
+        for address in ["s3://bucket/team%231", "az://container@account/x", "/data/a#b?c@d"] {
+            check_address(address).unwrap();
+        }
+        let settings = [("AWS_REGION", "eu"), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let store = Store::open_with("s3://bucket/team%231", settings).unwrap();
+        assert_eq!(store.prefix.to_string(), "team#1");
+    }
+
+    /// Three pages, which together take longer than one may.
+    #[test]
+    fn a_page_of_a_list_has_the_time_that_one_may_take() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            ["a", "b", "c"].map(|name| {
+                let (mut socket, _) = listener.accept().unwrap();
+                let mut asked = vec![0; 16 << 10];
+                let length = socket.read(&mut asked).unwrap();
+                std::thread::sleep(Duration::from_millis(1_200));
+                let next = "<NextContinuationToken>more</NextContinuationToken>";
+                let more = if name == "c" { "" } else { next };
+                let body = format!(
+                    "<ListBucketResult>{more}<Contents><Key>x/{name}</Key><LastModified>2026-11-26T00:00:00.000Z</LastModified>\
+                     <Size>1</Size></Contents><CommonPrefixes><Prefix>x/of-{name}/</Prefix></CommonPrefixes></ListBucketResult>"
+                );
+                let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}", body.len());
+                socket.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+                String::from_utf8_lossy(&asked[..length]).lines().next().unwrap_or_default().to_owned()
+            })
+        });
+        let settings = [
+            ("AWS_ENDPOINT_URL", endpoint.as_str()),
+            ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_REGION", "eu"),
+            ("AWS_ACCESS_KEY_ID", "a"),
+            ("AWS_SECRET_ACCESS_KEY", "b"),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let store = Store::open_with("s3://bucket/x", settings).unwrap();
+        let listed = store.list(Duration::from_secs(3)).unwrap();
+        assert_eq!(last_parts(&listed.objects), ["a", "b", "c"]);
+        assert_eq!(last_parts(&listed.folders), ["of-a", "of-b", "of-c"]);
+        let asked = server.join().unwrap();
+        assert!(asked.iter().all(|line| line.contains("prefix=x%2F")), "{asked:?}");
+        assert!(!asked[0].contains("continuation-token"), "{asked:?}");
+        assert!(asked[1..].iter().all(|line| line.contains("continuation-token=more")), "{asked:?}");
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub(crate) fn push(
     let runs = Runs::of(ledger, lines.iter(), &Caller);
     let files = store.folder(FILES)?;
     let there = files.names()?.into_iter().collect();
-    let mut pusher = Pusher { files, there, seen: HashSet::new(), done: PushedRecords::default() };
+    let mut pusher = Pusher::new(files, there);
     for (at, line) in lines.iter().enumerate() {
         progress.doing(&format!("push records of entry {} of {}", at + 1, lines.len()));
         // What is there already is not looked for here.
@@ -135,7 +135,7 @@ pub(crate) fn push(
             lists.put(&list_name(&ran.line, &text), text.into_bytes())?;
         }
     }
-    Ok(pusher.done)
+    Ok(pusher.told())
 }
 
 /// Whether a list is put beside those that are known of its run: the newest counts, so one that was there before does not come back from an old
@@ -161,31 +161,55 @@ fn by_line(names: Vec<String>) -> HashMap<String, Vec<String>> {
 struct Pusher {
     files: Store,
     there: HashSet<String>,
-    /// Hashes that were looked at.
+    /// Hashes of what is there, as far as it was asked for.
     seen: HashSet<String>,
+    /// Hashes of which no line has had a file that is as it was, and what is wrong with the first one that lies where it should. Another run may
+    /// have the same file: what asks the same has the same design.
+    missing: BTreeMap<String, Option<(String, String)>>,
     done: PushedRecords,
 }
 
 impl Pusher {
+    fn new(files: Store, there: HashSet<String>) -> Self {
+        let (seen, missing, done) = (HashSet::new(), BTreeMap::new(), PushedRecords::default());
+        Self { files, there, seen, missing, done }
+    }
+
+    /// What came of it, when all that could have a file was asked.
+    fn told(mut self) -> PushedRecords {
+        for wrong in self.missing.into_values() {
+            match wrong {
+                Some(left_out) => self.done.left_out.push(left_out),
+                None => self.done.gone += 1,
+            }
+        }
+        self.done
+    }
+
     fn push(&mut self, sha256: &str, place: impl Fn() -> Option<PathBuf>, why: &str) -> Result<()> {
         not_interrupted()?;
-        if !self.seen.insert(sha256.to_owned()) {
+        if self.seen.contains(sha256) {
             return Ok(());
         }
         if self.there.contains(&object(sha256)) {
+            self.seen.insert(sha256.to_owned());
             self.done.were_there += 1;
             return Ok(());
         }
         let Some(place) = place() else {
-            self.done.gone += 1;
+            self.missing.entry(sha256.to_owned()).or_default();
             return Ok(());
         };
         let reason = match reader::bytes(&Caller, &place) {
-            Ok(bytes) if sha256_hex(&bytes) == sha256 => return self.put(sha256, bytes),
+            Ok(bytes) if sha256_hex(&bytes) == sha256 => {
+                self.seen.insert(sha256.to_owned());
+                return self.put(sha256, bytes);
+            }
             Ok(_) => format!("{why}, and it has another content now"),
             Err(error) => format!("{why}, and {error:#}"),
         };
-        self.done.left_out.push((place.display().to_string(), reason));
+        let wrong = self.missing.entry(sha256.to_owned()).or_default();
+        wrong.get_or_insert((place.display().to_string(), reason));
         Ok(())
     }
 
@@ -193,6 +217,7 @@ impl Pusher {
         self.done.pushed += 1;
         self.done.pushed_bytes += bytes.len() as u64;
         self.there.insert(object(sha256));
+        self.missing.remove(sha256);
         Ok(self.files.put(&object(sha256), bytes)?)
     }
 
@@ -557,6 +582,47 @@ mod tests {
         assert!(!is_wanted(&known, "old", true), "an old copy is no news");
         assert!(!is_wanted(&known, "a part", false));
         assert!(is_wanted(&[], "a part", false), "better than nothing");
+    }
+
+    #[test]
+    fn a_file_that_one_of_several_runs_still_has_is_pushed() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = home.path().join(name);
+            fs::write(&file, text).unwrap();
+            file
+        };
+        let (whole, edited) = (write("whole.json", "as asked"), write("edited.json", "edited"));
+        let sha256 = sha256_hex(b"as asked");
+        let pushed = |number: usize, places: &[Option<&PathBuf>]| {
+            let files = Store::open(home.path().join(number.to_string()).to_str().unwrap()).unwrap();
+            let mut pusher = Pusher::new(files, HashSet::new());
+            for place in places {
+                pusher.push(&sha256, || place.cloned(), "line 1 rests on it").unwrap();
+            }
+            let done = pusher.told();
+            (done.pushed, done.gone, done.left_out.len())
+        };
+        let (whole, edited) = (Some(&whole), Some(&edited));
+        for (number, (places, expected)) in [
+            ([None, whole, whole], (1, 0, 0)),
+            ([edited, None, whole], (1, 0, 0)),
+            ([whole, edited, None], (1, 0, 0)),
+            ([None, edited, edited], (0, 0, 1)),
+            ([None, None, None], (0, 1, 0)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(pushed(number, &places), expected, "{places:?}");
+        }
+        // What a run has concluded may be the same.
+        let files = Store::open(home.path().join("kept").to_str().unwrap()).unwrap();
+        let mut pusher = Pusher::new(files, HashSet::new());
+        pusher.push(&sha256, || None, "line 1 rests on it").unwrap();
+        assert_eq!(pusher.keep(b"as asked".to_vec()).unwrap(), sha256);
+        let done = pusher.told();
+        assert_eq!((done.pushed, done.gone), (1, 0));
     }
 
     /// A store that refuses everything.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use hone_record::{Change, Engine, Workload};
+use hone_record::{Change, Engine, Payload, Workload};
 use serde_json::Value;
 
 use crate::Usage;
 use crate::arm::Place;
-use crate::experiment::{Acks, DEFAULT_IN_FLIGHT, IN_FLIGHT_IS_THE_WIRES};
+use crate::experiment::{Acks, DEFAULT_IN_FLIGHT, IN_FLIGHT_IS_THE_WIRES, LINES_HAVE_THEIR_SIZES};
 
 /// Kinds of changes, with an example each.
 const KINDS: [(&str, &str); 7] = [
@@ -161,6 +161,9 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
     if name == "in_flight" && workload.engine != Engine::Wire {
         bail!(Usage(format!("--change load.in_flight: {IN_FLIGHT_IS_THE_WIRES}")));
     }
+    if name == "record_bytes" && matches!(workload.payload, Payload::File { .. }) {
+        bail!(Usage(format!("--change load.record_bytes: {LINES_HAVE_THEIR_SIZES}")));
+    }
     let mut fields = serde_json::to_value(workload)?;
     let value = match name {
         "acks" => value.parse::<Acks>().map(|acks| Value::from(acks.0)).map_err(Usage)?,
@@ -305,6 +308,16 @@ mod tests {
         let asked = Workload { in_flight: DEFAULT_IN_FLIGHT + 1, ..workload() };
         let message = workloads(&parse("client.linger.ms=5").unwrap(), &asked).unwrap_err().to_string();
         assert!(message.contains("max.in.flight.requests.per.connection"), "{message}");
+    }
+
+    #[test]
+    fn the_lines_of_a_file_get_no_other_size() {
+        let file = WorkloadFile { payload: "file:docs".to_owned(), ..WorkloadFile::default() };
+        let load = file.named("w").unwrap();
+        let message = workloads(&parse("load.record_bytes=2000").unwrap(), &load).unwrap_err().to_string();
+        assert!(message.contains("which have sizes of their own"), "{message}");
+        let asked = WorkloadFile { record_bytes: Some(2_000), ..file };
+        assert_eq!(asked.named("w"), Err(LINES_HAVE_THEIR_SIZES.to_owned()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use hone_compare::why_it_does_not_count;
 use hone_record::{
     Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint, EventKind, Machine, Metric, Outcome,
@@ -80,17 +80,24 @@ impl Course<'_> {
         })
     }
 
-    /// Measures all stops in the given order; answers also whether the user ended it before the last one.
-    pub(crate) fn sweep(&self, over: CurveOver, stops: &[Stop]) -> Result<(Curve, bool)> {
+    /// Measures all stops in the given order. What was measured is kept also when the target breaks off or the user ends it, which is
+    /// the second answer.
+    pub(crate) fn sweep(&self, over: CurveOver, stops: &[Stop]) -> Result<(Curve, Option<anyhow::Error>)> {
         let mut points = Vec::new();
-        let mut ended = false;
+        let mut broken_off = None;
         for stop in stops {
-            let (point, interrupted) = self.measure(points.len(), *stop, &[])?;
-            if interrupted {
-                ended = true;
-                break;
-            }
-            points.push(point);
+            let error = match self.measure(points.len(), *stop, &[]) {
+                Ok((point, false)) => {
+                    points.push(point);
+                    continue;
+                }
+                Ok((_, true)) => anyhow!("the user ended it"),
+                Err(error) if points.is_empty() => return Err(error),
+                Err(error) => error,
+            };
+            let part = format!("the sweep ended after {} of {} windows", points.len(), stops.len());
+            broken_off = Some(error.context(part));
+            break;
         }
         let curve = Curve {
             variant: self.aim.settings.variant.clone(),
@@ -100,7 +107,7 @@ impl Course<'_> {
             points,
             machine: self.machine.clone(),
         };
-        Ok((curve, ended))
+        Ok((curve, broken_off))
     }
 
     /// One window on a fresh topic with arrivals of its own; and whether the user ended it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Engine, Keys, Metric, Mode, Schedule, Sizes, Workload};
+use hone_record::{Engine, Keys, Metric, Mode, Payload, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::cmd::client::engine;
@@ -266,6 +266,10 @@ pub(crate) const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for 
      setting of its own for its unanswered requests; for librdkafka write \
      --client-set max.in.flight.requests.per.connection=N";
 
+/// Why nobody can ask for another size of them.
+pub(crate) const LINES_HAVE_THEIR_SIZES: &str = "record_bytes (--bytes) is not for the lines of a file, which have sizes of \
+     their own: leave it out, or take another payload";
+
 impl Default for WorkloadFile {
     fn default() -> Self {
         Self {
@@ -414,6 +418,10 @@ impl WorkloadFile {
         if self.in_flight.is_some() && engine != Engine::Wire {
             return Err(IN_FLIGHT_IS_THE_WIRES.to_owned());
         }
+        let payload = payload(&self.payload, self.compressible_share);
+        if self.record_bytes.is_some() && matches!(payload, Payload::File { .. }) {
+            return Err(LINES_HAVE_THEIR_SIZES.to_owned());
+        }
         Ok(Workload {
             name: name.to_owned(),
             engine,
@@ -423,7 +431,7 @@ impl WorkloadFile {
             records_per_batch: self.records_per_batch,
             record_bytes: mean_bytes(self.sizes.0, self.record_bytes),
             sizes: self.sizes.0,
-            payload: payload(&self.payload, self.compressible_share),
+            payload,
             keys: self.keys.0,
             compression: self.compression.clone(),
             connections: self.connections,
@@ -612,7 +620,11 @@ impl File {
             "client"
         };
         found.named(name).map_err(|problem| {
-            let key = if problem == AT_LEAST_ONE { "operations" } else { key };
+            let key = match problem.as_str() {
+                AT_LEAST_ONE => "operations",
+                LINES_HAVE_THEIR_SIZES => "record_bytes",
+                _ => key,
+            };
             (format!("workload.{name}"), key, problem)
         })
     }

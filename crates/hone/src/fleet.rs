@@ -29,6 +29,8 @@ const LONGEST_BUILD_ID: usize = 128;
 const LONGEST_HOST: usize = 253;
 /// The fewest characters that stand for the whole build-id.
 const FEWEST_OF_BUILD_ID: usize = 4;
+/// Digits of the shortest build-id that a linker makes by itself.
+const SHORTEST_OF_A_LINKER: usize = 16;
 
 /// A merge takes weights in a wider range, and a host's share is parted among its profiles.
 const LIGHTEST_HOST: f64 = 0.001;
@@ -175,6 +177,25 @@ pub(crate) fn folder_of(build_id: &str) -> Result<String> {
     Ok(if is_hex { id.to_ascii_lowercase() } else { id.replace(['/', '+', '='], "_") })
 }
 
+/// Whether a build-id is no name that somebody has given.
+fn is_of_a_linker(build_id: &str) -> bool {
+    build_id.len() >= SHORTEST_OF_A_LINKER && build_id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Those of some builds that are meant by one, or by its beginning, each as it names a folder: a whole one is meant alone.
+fn meant<'a>(wanted: &str, all: &'a [String]) -> Vec<&'a String> {
+    match all.iter().find(|id| *id == wanted) {
+        Some(whole) => vec![whole],
+        None => beginning_with(wanted, all),
+    }
+}
+
+/// Those of some builds that begin so.
+pub(crate) fn beginning_with<'a>(said: &str, all: &'a [String]) -> Vec<&'a String> {
+    let begins = |id: &String| id.get(..said.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(said));
+    all.iter().filter(|id| said.len() >= FEWEST_OF_BUILD_ID && begins(id)).collect()
+}
+
 /// A companion's name.
 fn beside(name: &str, ending: &str) -> String {
     format!("{name}.{ending}")
@@ -226,13 +247,8 @@ impl Depot {
 
     /// The folder that a build-id, or its beginning, stands for.
     fn folder(&self, build_id: &str) -> Result<(String, Store)> {
-        let wanted = folder_of(build_id)?;
-        let all = self.store.folders()?;
-        let found: Vec<&String> = if all.contains(&wanted) {
-            vec![&wanted]
-        } else {
-            all.iter().filter(|id| wanted.len() >= FEWEST_OF_BUILD_ID && id.starts_with(&wanted)).collect()
-        };
+        let (wanted, all) = (folder_of(build_id)?, self.store.folders()?);
+        let found = meant(&wanted, &all);
         let address = self.store.address();
         match found[..] {
             [one] => Ok((one.clone(), self.store.folder(one)?)),
@@ -240,6 +256,22 @@ impl Depot {
                 "{address} has no profile of build {build_id}\n  next: see what it has (hone profile list {address}), or push one"
             ),
             _ => bail!("{build_id} is the beginning of {} builds in {address}: give more of it", found.len()),
+        }
+    }
+
+    /// The build of which a profile is to be pushed, by what was said of it: a build-id, which may be new here, or the beginning of a linker's that
+    /// is here. Of a name that somebody has given nothing can say whether it is whole, so it is refused beside one that it begins.
+    fn whole_build_id(&self, said: &str) -> Result<String> {
+        let (wanted, all) = (folder_of(said)?, self.store.folders()?);
+        let begun: Vec<&String> = all.iter().filter(|id| id.starts_with(&wanted)).collect();
+        match begun[..] {
+            [] => Ok(said.to_owned()),
+            _ if all.contains(&wanted) => Ok(said.to_owned()),
+            [one] if wanted.len() >= FEWEST_OF_BUILD_ID && is_of_a_linker(one) => Ok(one.clone()),
+            [first, ..] => bail!(Usage(format!(
+                "{said} is no build in {}, and {first} begins with it: say the whole build-id, or another name for a build that is new there",
+                self.store.address()
+            ))),
         }
     }
 
@@ -319,11 +351,23 @@ pub(crate) struct Pusher<'a> {
     host: &'a str,
     /// By folder: the store, and this host's profiles in it.
     there: HashMap<String, (Store, Vec<Kept>)>,
+    /// By what was said of a build: its build-id.
+    whole: HashMap<String, String>,
 }
 
 impl<'a> Pusher<'a> {
     pub(crate) fn new(depot: &'a Depot, host: &'a str) -> Self {
-        Self { depot, host, there: HashMap::new() }
+        Self { depot, host, there: HashMap::new(), whole: HashMap::new() }
+    }
+
+    /// The build that is meant by what was said of it: the beginning of one that is there makes none of its own.
+    pub(crate) fn whole_build_id(&mut self, said: &str) -> Result<String> {
+        if let Some(known) = self.whole.get(said) {
+            return Ok(known.clone());
+        }
+        let whole = self.depot.whole_build_id(said)?;
+        self.whole.insert(said.to_owned(), whole.clone());
+        Ok(whole)
     }
 
     /// Pushes a profile with its lock, and of BOLT its note. One without a lock gets one, with the build and the host.
@@ -636,6 +680,33 @@ mod tests {
         }
         for host in ["", ".a", "a_b", "a/b", "a b"] {
             assert!(checked_host(host).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_build_that_is_there_makes_none_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(folder.path().to_str().unwrap()).unwrap();
+        let [one, other] = ["c0ffee01", "c0ffee02"].map(|begin| begin.repeat(5));
+        let (one, other) = (one.as_str(), other.as_str());
+        for build in [one, other, "abcd", "abcdef", "release-10"] {
+            depot.store.folder(build).unwrap().put("x", Vec::new()).unwrap();
+        }
+        for (said, expected) in [
+            (one, one),
+            ("c0ffee01", one),
+            ("C0FFEE02", other),
+            ("abcd", "abcd"),
+            ("beef", "beef"),
+            ("release-100", "release-100"),
+        ] {
+            assert_eq!(Pusher::new(&depot, "h").whole_build_id(said).unwrap(), expected, "{said}");
+        }
+        let refused = [("c0ffee", one), ("c0f", one), ("abcde", "abcdef"), ("release-1", "release-10")];
+        for (said, begun) in refused {
+            let error = depot.whole_build_id(said).unwrap_err();
+            assert!(crate::is_usage(&error), "{error}");
+            assert!(error.to_string().contains(&format!(", and {begun} begins with it")), "{error}");
         }
     }
 

@@ -14,6 +14,8 @@ use crate::moment::now_unix_ms;
 
 /// From the word to the window: long enough for every shard to hear it.
 const START_AHEAD_MS: u64 = 5_000;
+/// So much a clock may be behind. A shard whose clock is further behind would open its window when the others' is old, or over.
+const SLACK_MS: u64 = 1_000;
 /// Between two looks at the store.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const START: &str = "start";
@@ -101,10 +103,19 @@ impl Rendezvous {
         let Some(start_unix_ms) = start_unix_ms else {
             bail!("`{START}` in {} holds no time", self.store.address());
         };
-        if start_unix_ms < now_unix_ms() {
+        let now_unix_ms = now_unix_ms();
+        if start_unix_ms < now_unix_ms {
             bail!(
                 "the common start lies {} ms in the past here: shard {} heard of it too late, or the machines' clocks differ",
-                now_unix_ms() - start_unix_ms,
+                now_unix_ms - start_unix_ms,
+                self.index
+            );
+        }
+        if start_unix_ms - now_unix_ms > START_AHEAD_MS + SLACK_MS {
+            bail!(
+                "the common start lies {} ms ahead here, and shard 0 says it {START_AHEAD_MS} ms ahead: the machines' clocks differ, and \
+                 that of shard {} is behind; set them by one clock",
+                start_unix_ms - now_unix_ms,
                 self.index
             );
         }
@@ -248,5 +259,22 @@ mod tests {
         let late = shard(&address, 1, 2, 1_000).unwrap();
         late.store.put(START, b"1000".to_vec()).unwrap();
         assert!(late.meet(|_| {}).unwrap_err().to_string().contains("lies"));
+    }
+
+    #[test]
+    fn a_start_that_is_too_far_ahead_is_refused() {
+        let (_folder, address) = place();
+        let behind = shard(&address, 1, 2, 1_000).unwrap();
+        let start_in = |ahead_ms: u64| {
+            let word = (now_unix_ms() + ahead_ms).to_string();
+            behind.start_of(word.as_bytes())
+        };
+        start_in(START_AHEAD_MS).unwrap();
+        for ahead_ms in [START_AHEAD_MS + SLACK_MS + 1_000, 60_000] {
+            let error = start_in(ahead_ms).unwrap_err().to_string();
+            assert!(error.contains("ms ahead here") && error.contains("clocks differ"), "{error}");
+        }
+        let error = behind.start_of(u64::MAX.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("that of shard 1 is behind"), "{error}");
     }
 }

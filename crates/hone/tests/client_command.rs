@@ -226,6 +226,22 @@ fn records_that_a_program_forgets_are_errors_and_a_silent_program_ends() {
     );
     assert_eq!(record["body"]["facts"]["errors"]["not reported by the client"], 10);
     assert!(processes_with(&mark).is_empty(), "something is left");
+
+    // One that dies in the window ends it there: rates are those of the time that it lived.
+    let window = "sleep 2; echo ack 0 100000000 200000000 0 0; exit 3";
+    let dies = script(folder.path(), "dies-later", &speak(window));
+    let long =
+        ["--warmup", "1", "--duration", "60", "--rate", "10", "--schedule", "uniform", "--timeout", "1"];
+    let record = load(&broker, dies.to_str().unwrap(), &long).expect_code(1).json();
+    let body = &record["body"];
+    let reason = body["outcome"]["failed"]["reason"].as_str().unwrap();
+    assert!(reason.contains("it ended in the midst of the load"), "{reason}");
+    let duration_s = body["duration_s"].as_f64().unwrap();
+    assert!((2.0..40.0).contains(&duration_s), "{duration_s}");
+    assert!(body["series"].as_array().unwrap().len() <= duration_s.ceil() as usize, "{}", body["series"]);
+    let asked = body["facts"]["asked_requests_per_s"].as_f64().unwrap();
+    assert!((8.0..12.0).contains(&asked), "{asked}/s were due in {duration_s} s");
+    assert!(body["facts"]["generator_cpu"]["total_s"].as_f64().unwrap() >= 0.0, "{}", body["facts"]);
 }
 
 /// A program may take a minute to get ready. Whoever does not want to wait for it is heard meanwhile, and nothing is left.

@@ -170,6 +170,10 @@ fn what_is_no_profile_is_refused_and_nothing_is_written() {
         &["--parca", LABELS, "--tenant", "x"],
         &["--parca", LABELS, "--since", "0s"],
         &["--pyroscope", LABELS, "--since", "9999h"],
+        // A service has only the present, and no login.
+        &["--since", "24h"],
+        &["--kind", "memory:inuse_space:bytes:space:bytes"],
+        &["--token-file", "token"],
     ] {
         bench.take("http://127.0.0.1:1", more).expect_code(2);
     }

@@ -337,6 +337,9 @@ fn what_makes_no_sense_is_refused_with_the_way_out() {
 
     // A profile that says nothing of its build gets a lock that does.
     push("bare.fdata", &["--build-id", "beef00beef", "--host", "bare"]).expect_code(0);
+    push("bare.fdata", &["--build-id", "beef00", "--host", "bare"])
+        .expect_code(2)
+        .expect_error("beef00beef begins with it");
     let bare =
         fleet.profile(&["merge", "--from", &fleet.place, "--build-id", "beef", "-o", "bare-sum.fdata"]);
     bare.expect_code(0);

@@ -86,6 +86,7 @@ fn what_was_done_is_shown_filtered_exported_and_verified() {
     let markdown = ledger(root.path(), &["export", "--markdown"]).expect_code(0).stdout;
     assert_eq!(markdown.lines().count(), 5, "{markdown}");
     ledger(root.path(), &["export"]).expect_code(2).expect_error("--csv, --markdown or --json");
+    ledger(root.path(), &["export", "--csv", "--json"]).expect_code(2).expect_error("say one of them");
 
     let good = ledger(root.path(), &["verify"]).expect_code(0).stdout;
     let head = all[2]["hash"].as_str().unwrap();

@@ -92,6 +92,16 @@ fn keyed_records_of_spread_sizes_are_taken() {
 }
 
 #[test]
+fn a_request_that_is_wider_than_its_topic_is_refused() {
+    let broker = Broker::start();
+    let mut admin = hone_load::Admin::connect(&broker.address).unwrap();
+    admin.create_topic("narrow", 1, &BTreeMap::new()).unwrap();
+    let load = ["load", &broker.address, "--topic", "narrow", "-d", "1", "--rate", "10", "--warmup", "0"];
+    let ran = hone(&[&load[..], &["--partitions-per-request", "4"]].concat());
+    ran.expect_code(2).expect_error("is 4, and topic `narrow` has no more than 1,");
+}
+
+#[test]
 fn the_lines_of_a_file_are_sent_and_the_file_is_pinned() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
@@ -111,8 +121,12 @@ fn the_lines_of_a_file_are_sent_and_the_file_is_pinned() {
         "60000",
     ];
     let ran = hone_in(folder.path(), &[&load[..], &["--payload", "file:lines"]].concat());
-    let payload = &ran.expect_code(0).json()["body"]["workload"]["payload"]["file"];
-    assert_eq!(payload["sha256"].as_str().unwrap().len(), 64);
+    let workload = ran.expect_code(0).json()["body"]["workload"].take();
+    assert_eq!(workload["payload"]["file"]["sha256"].as_str().unwrap().len(), 64);
+    // Lines of 5 and of 11 bytes.
+    assert_eq!(workload["record_bytes"], 8);
+    let sized = hone_in(folder.path(), &[&load[..], &["--payload", "file:lines", "--bytes", "500"]].concat());
+    sized.expect_code(2).expect_error("which have sizes of their own");
     let gone = hone_in(folder.path(), &[&load[..], &["--payload", "file:none"]].concat());
     gone.expect_code(2).expect_error("none can't be read");
 }

@@ -160,6 +160,43 @@ fn an_interrupted_search_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_sweep_that_breaks_off_keeps_what_was_measured() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = hone_command()
+        .args([
+            "load",
+            &broker.address,
+            "--sweep-rate",
+            "100,200",
+            "--repeats",
+            "500",
+            "--lateness-limit",
+            "60000",
+        ])
+        .args(["-d", "500ms", "--warmup", "0", "--timeout", "2s", "-q", "--json"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let run = folder.path().join("runs/curve-001");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while windows_in(&run) < 2 {
+        assert!(Instant::now() < deadline, "no two windows");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(broker);
+    let stdout = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+    let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{stderr}");
+    assert!(stderr.contains("the sweep ended after") && stderr.contains("of 1000 windows"), "{stderr}");
+    let record: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert!(record["body"]["points"].as_array().unwrap().len() >= 2);
+    assert_eq!(read(&run.join("curve.json"))["body"], record["body"]);
+}
+
+#[test]
 fn searches_that_make_no_sense_are_refused_before_the_first_window() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |more: &[&str], expected: &str| {
@@ -174,5 +211,9 @@ fn searches_that_make_no_sense_are_refused_before_the_first_window() {
     refused(&["--find-capacity", "--slo", "p50=1ms", "--topic", "x"], "cannot be used with");
     refused(&["--sweep-records", "1,0"], "0 is not in 1..=1000000");
     refused(&["--sweep-rate", "100,-3"], "must be above 0");
+    let unsteady = "this load's schedule has rates of its own";
+    refused(&["--find-capacity", "--slo", "p50=1ms", "--schedule", "steps:100,200"], unsteady);
+    refused(&["--sweep-rate", "100,200", "--schedule", "ramp:500"], unsteady);
+    refused(&["--sweep-records", "1,2", "--schedule", "steps:100,200"], unsteady);
     assert!(!folder.path().join("runs").exists());
 }

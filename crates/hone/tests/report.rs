@@ -80,6 +80,10 @@ fn a_ledger_is_told_with_the_figures_of_its_windows() {
     assert!(comment.lines().count() < 30 && comment.contains("3 of 6 changes kept"), "{comment}");
     hone_in(told.path(), &["report", "runs", "--comment", "-o", "comment.md"]).expect_code(0);
     assert_eq!(fs::read_to_string(told.path().join("comment.md")).unwrap(), comment);
+    for form in ["--comment", "--markdown"] {
+        let both = hone_in(told.path(), &["report", "runs", form, "--json"]).expect_code(2);
+        both.expect_error(&format!("{form} and --json are two forms"));
+    }
     let window = "runs/broker-000/windows/000-a.json";
     hone_in(told.path(), &["report", window, "--comment"])
         .expect_code(2)

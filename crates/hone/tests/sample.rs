@@ -238,6 +238,9 @@ fn the_manifests_are_what_kubernetes_takes() {
     let in_small = emit("http://node_ip:6060", PLACE).expect_code(0).stdout;
     assert!(in_small.contains("\"http://$(NODE_IP):6060\""), "{in_small}");
     emit("http://NODE_IP:6060", "/tmp/x").expect_code(2).expect_error("pods do not share a folder");
+    let refused = emit("http://NODE_IP:6060", "s3://key:hidden@fleet/x").expect_code(1);
+    let refused = refused.expect_error("and never from an address");
+    assert!(!refused.stderr.contains("hidden") && refused.stdout.is_empty(), "{}", refused.stderr);
     let of_port = emit("http://NODE_IP:6060", PLACE).expect_code(0).stdout;
     let of_loopback = emit("http://127.0.0.1:6060", PLACE).expect_code(0).stdout;
     assert!(!of_port.contains("hostNetwork") && of_port.contains("\"http://$(NODE_IP):6060\""), "{of_port}");

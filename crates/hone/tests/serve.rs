@@ -454,6 +454,14 @@ fn runs_and_records_are_listed_chosen_and_told() {
     assert_eq!(desk.records("kind=window&page=9999")["page"], desk.records("kind=window")["pages"]);
     assert_eq!(desk.json("/?state=unfinished&json")["body"]["runs"]["matching"], 1);
     assert!(desk.page("/records?q=%3Cscript%3E").contains("Nothing is as asked for"));
+    // An address may have been passed on by somebody whose record is gone since.
+    let run = of("runs/compare-001")["id"].as_str().unwrap().to_owned();
+    for path in ["/records?a=0123456789abcdef&kind=comparison".to_owned(), format!("/run/{run}?a=x")] {
+        let page = desk.page(&path);
+        assert!(page.contains("There is no A: a side of a comparison is not known here; choose"), "{page}");
+        assert!(page.contains(">forget it</a>") && page.contains("take as A"), "{page}");
+        assert!(!page.contains("compare with A"), "{page}");
+    }
 
     // One record: the report as hone report has it, and the file as it is.
     let id = desk.id("broker-001/optimization.json");

@@ -149,6 +149,23 @@ fn what_is_no_shard_is_refused() {
             &["load", "h:1", "--emit", "kubernetes", "--shards", "2", "--store", "/tmp/x", "--image", "i"],
             "pods do not share",
         ),
+        (
+            &[
+                "load",
+                "h:1",
+                "--connections",
+                "0",
+                "--emit",
+                "kubernetes",
+                "--shards",
+                "2",
+                "--store",
+                "s3://b/p",
+                "--image",
+                "i",
+            ],
+            "must lie between 1 and",
+        ),
     ] {
         hone_in(folder.path(), args).expect_code(2).expect_error(expected);
     }

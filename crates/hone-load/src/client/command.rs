@@ -4,6 +4,7 @@
 //! every latency. Hone announces the due times half a second ahead and checks what comes back: that no record was handed over
 //! before it was due, how late it was, and that every record has one end. Both processes read the same CLOCK_MONOTONIC.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
@@ -77,6 +78,8 @@ pub(crate) struct Command {
     name: String,
     /// Ends first: a writer and a reader that wait for the program then end, too.
     watch: Box<dyn Watch>,
+    /// CPU of the program as it was last read.
+    last_cpu: Cell<CpuTime>,
     to_program: mpsc::Sender<Vec<u8>>,
     said: mpsc::Receiver<Heard>,
     facts: ClientFacts,
@@ -117,6 +120,7 @@ impl Command {
         let mut engine = Self {
             name: name.clone(),
             watch,
+            last_cpu: Cell::default(),
             to_program: writer(to_program),
             said: reader(from_program),
             facts: ClientFacts::default(),
@@ -163,6 +167,8 @@ impl Command {
 
     /// The end of the output comes a moment before the end of the program can be seen.
     fn how_it_ended(&mut self, when: &str) -> String {
+        // Whoever sees the end takes the program's clocks away with it.
+        self.program_cpu();
         for _ in 0..100 {
             if let Some(words) = self.watch.ended() {
                 return format!("it ended {when}: {words}");
@@ -170,6 +176,14 @@ impl Command {
             std::thread::sleep(Duration::from_millis(10));
         }
         format!("it closed its output {when}")
+    }
+
+    /// CPU of the program up to now; of one that has gone, what was read last.
+    fn program_cpu(&self) -> CpuTime {
+        if let Some(cpu) = self.watch.cpu() {
+            self.last_cpu.set(CpuTime::from(cpu));
+        }
+        self.last_cpu.get()
     }
 
     /// One end of a record into the recorder.
@@ -312,7 +326,9 @@ impl Sender for Command {
                     return Ok(stretch.pulse.end(stretch.last_due_ns));
                 }
                 Err(problem) => {
-                    stretch.give_up_all(clock.now_ns(), recorder, "client failed");
+                    let now_ns = clock.now_ns();
+                    stretch.give_up_all(now_ns, recorder, "client failed");
+                    recorder.cut(now_ns);
                     return Ok(End::Broken(format!("the client {}: {problem}", self.name)));
                 }
             }
@@ -337,8 +353,7 @@ impl Sender for Command {
     }
 
     fn cpu(&self) -> CpuTime {
-        let program = self.watch.cpu().map(CpuTime::from).unwrap_or_default();
-        CpuTime::of_this_thread().and(program)
+        CpuTime::of_this_thread().and(self.program_cpu())
     }
 
     fn helpers(&self) -> Helpers {
@@ -421,4 +436,105 @@ fn read_line(lines: &mut BufReader<File>) -> Heard {
         },
         Heard::Said,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{PipeReader, PipeWriter};
+    use std::os::fd::OwnedFd;
+
+    /// Uses a second between two looks, and nobody can tell any more when its end was seen.
+    #[derive(Debug)]
+    struct Mortal {
+        looks: Cell<u32>,
+        is_over: bool,
+        folder: tempfile::TempDir,
+    }
+
+    impl Watch for Mortal {
+        fn pid(&self) -> u32 {
+            std::process::id()
+        }
+
+        fn cpu(&self) -> Option<CpuSeconds> {
+            self.looks.set(self.looks.get() + 1);
+            let used = CpuSeconds { total_s: f64::from(self.looks.get()), user_share: None };
+            (!self.is_over).then_some(used)
+        }
+
+        fn ended(&mut self) -> Option<String> {
+            self.is_over = true;
+            Some("killed".to_owned())
+        }
+
+        fn folder(&self) -> &Path {
+            self.folder.path()
+        }
+    }
+
+    struct Mortals;
+
+    impl Launcher for Mortals {
+        fn launch(&self, _: &[String]) -> Result<Launched, String> {
+            let (hears, to_program) = std::io::pipe().unwrap();
+            let (from_program, says) = std::io::pipe().unwrap();
+            std::thread::spawn(move || one_record(hears, says));
+            let folder = tempfile::tempdir().unwrap();
+            Ok(Launched {
+                to_program: File::from(OwnedFd::from(to_program)),
+                from_program: File::from(OwnedFd::from(from_program)),
+                watch: Box::new(Mortal { looks: Cell::new(0), is_over: false, folder }),
+            })
+        }
+    }
+
+    /// Tells the end of the first record, and ends.
+    fn one_record(hears: PipeReader, mut says: PipeWriter) {
+        let mut lines = BufReader::new(hears).lines().map_while(Result::ok);
+        let mut hear = |word: &str| lines.any(|line| line.starts_with(word));
+        assert!(hear("prepare"));
+        says.write_all(b"ready test\n").unwrap();
+        assert!(hear("due"));
+        says.write_all(b"ack 0 0 1 0 0\n").unwrap();
+    }
+
+    struct Patient;
+
+    impl Progress for Patient {
+        fn at(&mut self, _: &'static str, _: f64) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_program_that_dies_ends_the_window_there_and_keeps_its_cpu() {
+        let load = crate::schedule::tests::workload(hone_record::Schedule::Uniform, 100.0, 1);
+        let to = Settings {
+            address: "127.0.0.1:1".to_owned(),
+            variant: String::new(),
+            storage: String::new(),
+            topic: crate::Topic::Fresh,
+            lateness_limit_us: 1.0,
+            shard: None,
+            security: crate::Security::default(),
+        };
+        let command = ["mortal".to_owned()];
+        let mut engine =
+            Command::new(&Mortals, &to, &load, &command, &BTreeMap::new(), "t", &mut Patient).unwrap();
+        let before = engine.cpu();
+        let mut recorder = Recorder::new(60_000_000_000);
+        let mut arrivals = (0..6_000_u64).map(|number| number * 10_000_000);
+        let mut look = |_: u64, _: &Recorder| true;
+        let end = engine.run(Instant::now(), &mut arrivals, true, &mut recorder, &mut look).unwrap();
+        let End::Broken(reason) = end else { panic!("{end:?}") };
+        assert_eq!(reason, "the client mortal: it ended in the midst of the load: killed");
+        assert_eq!((recorder.acked, recorder.ended), (1, recorder.due));
+        assert!(recorder.duration_ns() < 30_000_000_000, "not cut: {} ns", recorder.duration_ns());
+        recorder.finish();
+        assert!(recorder.series.len() < 30, "{} seconds", recorder.series.len());
+        // What it used until its end was seen, and the little of this thread.
+        let used_s = before.until(engine.cpu()).total_s;
+        assert!((1.0..1.9).contains(&used_s), "{used_s} s");
+    }
 }

@@ -339,7 +339,9 @@ impl Sender for Librdkafka {
                 last_due_ns = intended_ns;
             }
             if let Err(reason) = self.hand_over(&clock, recorder) {
-                self.give_up_all(clock.now_ns(), recorder, "client failed");
+                let now_ns = clock.now_ns();
+                self.give_up_all(now_ns, recorder, "client failed");
+                recorder.cut(now_ns);
                 return Ok(End::Broken(reason));
             }
             self.take_reports(start, recorder, &mut pulse);
@@ -437,4 +439,35 @@ fn network_us(layout: &TopicLayout) -> Option<f64> {
     let mut found: Vec<f64> = fresh.filter_map(|address| round_trip_us(address)).collect();
     found.sort_unstable_by(f64::total_cmp);
     found.get(found.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_takes_no_records_ends_the_window_there() {
+        let mut load = crate::schedule::tests::workload(hone_record::Schedule::Uniform, 100.0, 1);
+        load.record_bytes = 2_000;
+        // Nobody needs to listen: a record that is too large is refused by the client itself.
+        let to = Settings {
+            address: "127.0.0.1:1".to_owned(),
+            variant: String::new(),
+            storage: String::new(),
+            topic: crate::Topic::Fresh,
+            lateness_limit_us: 1.0,
+            shard: None,
+            security: crate::Security::default(),
+        };
+        let given = BTreeMap::from([("message.max.bytes".to_owned(), "1000".to_owned())]);
+        let mut engine = Librdkafka::new(&to, &load, &given, "t").unwrap();
+        let mut recorder = Recorder::new(60_000_000_000);
+        let mut arrivals = (0..6_000_u64).map(|number| number * 10_000_000);
+        let mut look = |_: u64, _: &Recorder| true;
+        let end = engine.run(Instant::now(), &mut arrivals, true, &mut recorder, &mut look).unwrap();
+        let End::Broken(reason) = end else { panic!("{end:?}") };
+        assert!(reason.contains("takes no records"), "{reason}");
+        assert!(recorder.due > 0 && recorder.ended == recorder.due, "{} of {}", recorder.ended, recorder.due);
+        assert!(recorder.duration_ns() < 30_000_000_000, "not cut: {} ns", recorder.duration_ns());
+    }
 }

@@ -137,6 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_of_a_file_get_fewer_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values").display().to_string();
+        std::fs::write(&path, vec![b'v'; 1 << 20]).unwrap();
+        let mut load = crate::schedule::tests::workload(hone_record::Schedule::Uniform, 2_000.0, 1);
+        load.payload = hone_record::Payload::File { path, sha256: String::new() };
+        crate::payload::pin(&mut load).unwrap();
+        let bytes: u64 = material(&load).unwrap().iter().map(Material::bytes).sum();
+        assert_eq!(bytes, MATERIAL_BYTES as u64);
+    }
+
+    #[test]
     fn a_target_that_has_gone_is_told_from_one_that_comes_back() {
         let mut pulse = Pulse::default();
         pulse.acked(3_400_000_000);

@@ -24,8 +24,12 @@ struct Filling {
     codec: Codec,
     /// One for each partition.
     builders: Vec<BatchBuilder>,
-    /// Full batches of each leader, with their partition.
-    full: Vec<VecDeque<(i32, Vec<u8>)>>,
+    /// Full batches of each partition, the oldest first.
+    waiting: Vec<VecDeque<Vec<u8>>>,
+    /// Partitions of each leader that have batches waiting: always fewer than a request of it has.
+    ready: Vec<Vec<usize>>,
+    /// So many requests are still wanted of each leader.
+    left: Vec<usize>,
     /// The leader of each partition; `None` while it has none: records for it are left out.
     leader_of: Vec<Option<usize>>,
 }
@@ -39,11 +43,11 @@ pub(super) fn pools(
 ) -> Result<Vec<Pool>, LoadError> {
     let pool = |(_, led): &(String, Vec<i32>)| Pool { requests: Vec::new(), partitions: led.clone() };
     let mut pools: Vec<Pool> = layout.leaders.iter().map(pool).collect();
-    let mut filling = Filling::new(workload, layout)?;
     let width = workload.partitions_per_request as usize;
     let records = width * workload.records_per_batch as usize;
     let request_bytes = records * workload.record_bytes as usize;
     let wanted = FRAMES.min(POOL_BYTES / request_bytes.max(1)).max(pools.len());
+    let mut filling = Filling::new(workload, layout, wanted)?;
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let mut made = 0;
     for _ in 0..wanted * records * PATIENCE {
@@ -53,7 +57,7 @@ pub(super) fn pools(
         let key = keys.next_key();
         let Some(leader) = filling.push(workload, &key, &values.next_value(), now_ms)? else { continue };
         let width = width.min(layout.leaders[leader].1.len());
-        while let Some(batches) = filling.take_request(leader, width) {
+        if let Some(batches) = filling.take_request(leader, width) {
             pools[leader].requests.push(request(workload, &layout.topic, batches, producer)?);
             made += 1;
         }
@@ -70,7 +74,7 @@ pub(super) fn pools(
 }
 
 impl Filling {
-    fn new(workload: &Workload, layout: &TopicLayout) -> Result<Self, LoadError> {
+    fn new(workload: &Workload, layout: &TopicLayout, wanted: usize) -> Result<Self, LoadError> {
         let codec = codec_of(workload)?;
         let led: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
         let mut leader_of = vec![None; led.max(workload.partitions as usize)];
@@ -84,12 +88,15 @@ impl Filling {
         Ok(Self {
             codec,
             builders: leader_of.iter().map(|_| BatchBuilder::new(codec)).collect(),
-            full: layout.leaders.iter().map(|_| VecDeque::new()).collect(),
+            waiting: vec![VecDeque::new(); leader_of.len()],
+            ready: vec![Vec::new(); layout.leaders.len()],
+            left: vec![wanted; layout.leaders.len()],
             leader_of,
         })
     }
 
-    /// Puts a record where its key leads; answers the leader, if it has one.
+    /// Puts a record where its key leads; answers the leader if that made a batch full. Of a leader that has all its requests, and of a
+    /// partition that waits for others with as many batches as they could ever use, no more are kept: hot keys would fill the memory.
     fn push(
         &mut self,
         workload: &Workload,
@@ -101,29 +108,31 @@ impl Filling {
         let Some(leader) = self.leader_of[partition] else { return Ok(None) };
         let builder = &mut self.builders[partition];
         builder.push(Some(key), Some(value), now_ms);
-        if builder.record_count() as u32 >= workload.records_per_batch {
-            let batch = builder.build().map_err(|error| encoding(&error))?;
-            *builder = BatchBuilder::new(self.codec);
-            self.full[leader].push_back((partition as i32, batch));
+        if (builder.record_count() as u32) < workload.records_per_batch {
+            return Ok(None);
+        }
+        let full = std::mem::replace(builder, BatchBuilder::new(self.codec));
+        let waiting = &mut self.waiting[partition];
+        if waiting.len() >= self.left[leader] {
+            return Ok(None);
+        }
+        waiting.push_back(full.build().map_err(|error| encoding(&error))?);
+        if waiting.len() == 1 {
+            self.ready[leader].push(partition);
         }
         Ok(Some(leader))
     }
 
     /// The oldest full batches of as many partitions as a request has; a partition can stand in a request once.
     fn take_request(&mut self, leader: usize, width: usize) -> Option<Vec<(i32, Vec<u8>)>> {
-        let full = &mut self.full[leader];
-        let mut chosen: Vec<usize> = Vec::with_capacity(width);
-        for index in 0..full.len() {
-            if chosen.len() < width && !chosen.iter().any(|at| full[*at].0 == full[index].0) {
-                chosen.push(index);
-            }
-        }
-        if chosen.len() < width {
+        let (ready, waiting) = (&mut self.ready[leader], &mut self.waiting);
+        if ready.len() < width {
             return None;
         }
-        // From behind, so that the places of the others hold.
-        let mut batches: Vec<_> = chosen.iter().rev().filter_map(|at| full.remove(*at)).collect();
-        batches.reverse();
+        let oldest = |at: &usize| Some((*at as i32, waiting[*at].pop_front()?));
+        let batches = ready.iter().filter_map(oldest).collect();
+        ready.retain(|at| !waiting[*at].is_empty());
+        self.left[leader] = self.left[leader].saturating_sub(1);
         Some(batches)
     }
 }
@@ -220,8 +229,28 @@ mod tests {
 
     #[test]
     fn keys_that_lead_past_a_leader_are_refused() {
-        let error =
-            super::super::pools(&workload(Keys::Uniform { distinct: 1 }, 1, 1), &layout(), None).unwrap_err();
-        assert!(error.to_string().contains("ask for more distinct keys"), "{error}");
+        for (per_batch, width) in [(1, 1), (1, 2), (5, 3)] {
+            let workload = workload(Keys::Uniform { distinct: 1 }, per_batch, width);
+            let error = super::super::pools(&workload, &layout(), None).unwrap_err();
+            assert!(error.to_string().contains("ask for more distinct keys"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_hot_keys_fill_beyond_the_wanted_is_not_kept() {
+        let workload = workload(Keys::Uniform { distinct: 1 }, 1, 2);
+        let mut filling = Filling::new(&workload, &layout(), 10).unwrap();
+        for _ in 0..1_000 {
+            filling.push(&workload, b"k00000000", b"value", 1).unwrap();
+        }
+        let kept: usize = filling.waiting.iter().map(VecDeque::len).sum();
+        assert_eq!(kept, 10);
+        // Alone a partition fills a request of one; when the leader has all of its requests, nothing waits for it.
+        let leader = filling.leader_of[partition_of_key(b"k00000000", 6) as usize].unwrap();
+        assert_eq!(filling.take_request(leader, 2), None);
+        while filling.take_request(leader, 1).is_some() {}
+        assert_eq!(filling.left[leader], 0);
+        filling.push(&workload, b"k00000000", b"value", 1).unwrap();
+        assert!(filling.waiting.iter().all(VecDeque::is_empty));
     }
 }

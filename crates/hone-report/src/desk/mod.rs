@@ -35,8 +35,17 @@ pub struct Around {
     pub notes: Vec<String>,
     /// Address of the same as JSON.
     pub json: String,
-    /// What was chosen as the first side of a comparison, and how to forget it: its name, and an address.
-    pub chosen: Option<(String, String)>,
+    /// What was chosen as the first side of a comparison.
+    pub chosen: Option<Chosen>,
+}
+
+/// What an address names as the first side of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its name, or why there is none: what was chosen may be gone, or stand for several.
+    pub name: Result<String, String>,
+    /// The address of the same page without it.
+    pub forget: String,
 }
 
 /// The places that every page leads to.
@@ -113,8 +122,11 @@ fn bar(tab: Tab) -> Element {
 }
 
 fn chosen(around: &Around) -> Option<Element> {
-    let (name, forget) = around.chosen.as_ref()?;
-    let text = format!("A is {name}. Choose what to compare with it, or ");
+    let Chosen { name, forget } = around.chosen.as_ref()?;
+    let text = match name {
+        Ok(name) => format!("A is {name}. Choose what to compare with it, or "),
+        Err(why) => format!("There is no A: {why}. Take another one, or "),
+    };
     Some(
         el("p").class("chosen").attr("role", "status").text(&text).child(link(forget, "forget it")).text("."),
     )

@@ -116,6 +116,10 @@ fn engine(engine: &Engine) -> String {
 
 fn size(workload: &Workload) -> String {
     let mean = quantity::bytes(u64::from(workload.record_bytes));
+    if let Payload::File { sha256, .. } = &workload.payload {
+        // How long the lines are is known when the file has been read.
+        return if sha256.is_empty() { "each line’s own".to_owned() } else { format!("{mean} on average") };
+    }
     match workload.sizes {
         Sizes::Fixed => mean,
         Sizes::Uniform { least_bytes, most_bytes } => {
@@ -224,6 +228,17 @@ mod tests {
         assert_eq!(html.matches("<strong>≠").count(), 1);
         assert!(html.contains("<strong>≠ 999 B</strong>"));
         assert!(!html.contains("same load"));
+    }
+
+    #[test]
+    fn the_lines_of_a_file_have_their_mean_size_when_it_was_read() {
+        let lines = |sha256: &str| Workload {
+            payload: Payload::File { path: "docs".to_owned(), sha256: sha256.to_owned() },
+            record_bytes: 999,
+            ..sample::workload("w")
+        };
+        assert_eq!(size(&lines("")), "each line’s own");
+        assert_eq!(size(&lines("ab")).replace(NBSP, " "), "999 B on average");
     }
 
     #[test]

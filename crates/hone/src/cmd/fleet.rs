@@ -10,7 +10,9 @@ use hone_binary::lock::{LockFault, LockedProgram};
 use hone_store::StoreError;
 
 use super::Desk;
-use crate::fleet::{Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, host_of, shares_of_hosts};
+use crate::fleet::{
+    Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, beginning_with, host_of, shares_of_hosts,
+};
 use crate::{Ending, Usage, show};
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
@@ -135,17 +137,31 @@ fn of_program(program: &Path) -> Result<String> {
     })
 }
 
-/// The build that a profile itself names; one that is said must not be another.
-pub(super) fn build_of(profile: &Path, named: &[String], said: Option<&str>) -> Result<String> {
+/// The build that a profile itself names; one that is said must not be another. Where it names none, what is said is meant of those that are in
+/// the place.
+pub(super) fn build_of(
+    profile: &Path,
+    named: &[String],
+    said: Option<&str>,
+    pusher: &mut Pusher<'_>,
+) -> Result<String> {
     let is_named = |id: &str| named.iter().any(|named| named.eq_ignore_ascii_case(id));
     match (said, named) {
-        (Some(said), []) => Ok(said.to_owned()),
+        (Some(said), []) => pusher.whole_build_id(said),
         (Some(said), _) if is_named(said) => Ok(said.to_owned()),
-        (Some(said), _) => bail!(
-            "{} is of build {}, and not of {said}\n  next: leave --build-id and --program away, or name the right profile",
-            profile.display(),
-            named.join(", ")
-        ),
+        (Some(said), _) => match beginning_with(said, named)[..] {
+            [one] => Ok(one.clone()),
+            [] => bail!(
+                "{} is of build {}, and not of {said}\n  next: leave --build-id and --program away, or name the right profile",
+                profile.display(),
+                named.join(", ")
+            ),
+            _ => bail!(Usage(format!(
+                "{} is of builds {}, of which more than one begin with {said}: give more of it",
+                profile.display(),
+                named.join(", ")
+            ))),
+        },
         (None, [one]) => Ok(one.clone()),
         (None, []) => bail!(
             "nothing says which build {} was taken from\n  next: say --program FILE or --build-id ID",
@@ -168,7 +184,7 @@ pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, desk: &Desk) 
     for (at, profile) in arguments.profiles.iter().enumerate() {
         desk.progress.doing(&format!("push {} of {}", at + 1, arguments.profiles.len()));
         let Identity { profile: facts, build_ids } = keeper.identity(profile)?;
-        let build_id = build_of(profile, &build_ids, said.as_deref())?;
+        let build_id = build_of(profile, &build_ids, said.as_deref(), &mut pusher)?;
         pushed.push(pusher.push(profile, facts, &build_id)?);
     }
     desk.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
@@ -322,4 +338,37 @@ pub(super) fn merge(
     merged.notes.extend(left_out);
     merged.notes.extend(HostWeight::idle(&arguments.host_weight, &pulled.profiles));
     Ok(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_build_is_one_that_the_profile_or_the_place_has() {
+        let place = tempfile::tempdir().unwrap();
+        let whole = "c0ffee01".repeat(5);
+        fs::create_dir(place.path().join(&whole)).unwrap();
+        let depot = Depot::open(place.path().to_str().unwrap()).unwrap();
+        let mut pusher = Pusher::new(&depot, "host");
+        let mut build = |named: &[&str], said: Option<&str>| {
+            let named: Vec<String> = named.iter().map(|id| (*id).to_owned()).collect();
+            build_of(Path::new("x.fdata"), &named, said, &mut pusher).map_err(|error| error.to_string())
+        };
+        assert_eq!(build(&["abcdef"], None).unwrap(), "abcdef");
+        assert_eq!(build(&["abcdef"], Some("ABCDEF")).unwrap(), "ABCDEF");
+        assert_eq!(build(&["abcdef"], Some("abcd")).unwrap(), "abcdef");
+        assert_eq!(build(&["abcdef", "123456"], Some("1234")).unwrap(), "123456");
+        assert_eq!(build(&[], Some("c0ff")).unwrap(), whole);
+        assert_eq!(build(&[], Some("beef")).unwrap(), "beef", "the first of its build");
+        for (named, said, expected) in [
+            (vec!["abcdef"], Some("abc"), "is of build abcdef, and not of abc"),
+            (vec!["abcdef"], Some("c0ffee01"), "is of build abcdef, and not of c0ffee01"),
+            (vec!["abcdef", "abcd01"], Some("abcd"), "more than one begin with abcd: give more of it"),
+            (vec![], None, "nothing says which build"),
+        ] {
+            let error = build(&named, said).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

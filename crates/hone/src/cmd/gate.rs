@@ -176,10 +176,11 @@ fn in_repository(file: &Path) -> Option<String> {
     Some(folder.strip_prefix(top).ok()?.join(file.file_name()?).to_str()?.to_owned())
 }
 
-/// The experiment's name, as far as the file says it.
+/// The experiment's name, as far as the file says one that a run could have: nothing has checked it where a run failed, and it goes into papers.
 fn name_in(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
-    experiment::name_in(&text).unwrap_or_else(|| "gate".to_owned())
+    let name = experiment::name_in(&text).filter(|name| experiment::check_name(name).is_ok());
+    name.unwrap_or_else(|| "gate".to_owned())
 }
 
 fn gated(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
@@ -434,7 +435,40 @@ fn comment_of(came: Came<'_>) -> String {
     match came {
         Came::Found(found) => show::commit_gate::comment(found),
         Came::Failed { name, error, .. } => {
-            format!("**hone gate, {name}**: could not tell.\n\n```\n{}\n```\n", error.replace("```", "'''"))
+            let (name, error) = (show::ledger::in_a_cell(name), error.replace("```", "'''"));
+            format!("**hone gate, {name}**: could not tell.\n\n```\n{error}\n```\n")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_a_name_is_taken_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hone.toml");
+        for (text, expected) in [
+            ("name = \"orders\"", "orders"),
+            ("name = \"x** @org/everyone\\n\\n# Approved\"", "gate"),
+            ("name = \"\"", "gate"),
+            ("name = ", "gate"),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(name_in(&file), expected, "{text}");
+        }
+        assert_eq!(name_in(&folder.path().join("none")), "gate");
+    }
+
+    #[test]
+    fn a_comment_of_a_failed_run_says_nothing_for_somebody_else() {
+        let name = "x @org/everyone ![p](https://e.example/p.png)\n\n# Approved";
+        let told = comment_of(Came::Failed { name, file: "hone.toml", error: "no ```\n# way" });
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].starts_with("**hone gate, x "), "{told}");
+        assert!(lines[0].ends_with("**: could not tell."), "{told}");
+        assert!(!told.contains("@org") && !told.contains("![p]") && !told.contains("\n# Approved"), "{told}");
+        assert_eq!(lines[1..], ["", "```", "no '''", "# way", "```"], "{told}");
     }
 }

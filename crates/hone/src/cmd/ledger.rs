@@ -220,6 +220,10 @@ impl Selection {
 }
 
 fn export(arguments: &Export, desk: &Desk) -> Result<Ending> {
+    if desk.json && (arguments.csv || arguments.markdown) {
+        let form = if arguments.csv { "--csv" } else { "--markdown" };
+        bail!(Usage(format!("{form} and --json are two forms: say one of them")));
+    }
     let book = selected(&arguments.selection)?;
     if arguments.csv {
         print(&show::ledger::csv(&book))?;

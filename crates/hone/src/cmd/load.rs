@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Admin, RawFile, Security, Settings, Topic};
+use hone_load::{Admin, LoadError, RawFile, Security, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Payload, Schedule, Shard, Window, Workload};
 
 use super::rates::RateOptions;
@@ -108,6 +108,8 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     }
     let job = Job::new(&arguments, desk)?;
     check(&arguments, &job)?;
+    // What a manifest's pods would refuse is refused here, and not on the cluster.
+    hone_load::check(&job.workload)?;
     if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s, &arguments.security)? {
         print(&manifest)?;
         return Ok(Ending::Done);
@@ -306,7 +308,11 @@ fn self_test(desk: &Desk) -> Result<Ending> {
 fn make_topic(name: &str, job: &Job, security: &Security) -> Result<()> {
     let mut admin = Admin::connect_with(&job.broker, security)?;
     if !admin.topics()?.iter().any(|listed| listed.topic == name) {
-        admin.create_topic(name, job.workload.partitions, &job.workload.topic_config)?;
+        match admin.create_topic(name, job.workload.partitions, &job.workload.topic_config) {
+            // Made meanwhile, or by this very request, which a broker hands on again when its controller is slow.
+            Ok(()) | Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         admin.layout(name, Some(job.workload.partitions))?;
     }
     Ok(())

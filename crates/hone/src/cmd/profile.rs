@@ -157,22 +157,22 @@ struct TakeArguments {
     /// The address of the service's net/http/pprof, such as http://127.0.0.1:6060, or of the server of --pyroscope or --parca.
     url: String,
     /// Take what Pyroscope has of these labels, merged by it, such as {service_name="checkout"}.
-    #[arg(long, value_name = "LABELS", conflicts_with_all = ["seconds", "windows", "allocations", "parca"])]
+    #[arg(long, value_name = "LABELS", group = "profiler", conflicts_with_all = ["seconds", "windows", "allocations", "parca"])]
     pyroscope: Option<String>,
     /// Take what Parca has of these labels, merged by it, such as {job="checkout"}.
-    #[arg(long, value_name = "LABELS", conflicts_with_all = ["seconds", "windows", "allocations"])]
+    #[arg(long, value_name = "LABELS", group = "profiler", conflicts_with_all = ["seconds", "windows", "allocations"])]
     parca: Option<String>,
     /// How far back, for --pyroscope and --parca.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1h", requires = "profiler", value_parser = seconds)]
     since: f64,
     /// Which kind of profile, as the server names it (NAME:TYPE:UNIT:TYPE:UNIT), for --pyroscope and --parca.
-    #[arg(long, value_name = "KIND", default_value = continuous::CPU)]
+    #[arg(long, value_name = "KIND", default_value = continuous::CPU, requires = "profiler")]
     kind: String,
     /// The tenant of a Pyroscope that has several.
     #[arg(long, value_name = "NAME", requires = "pyroscope", conflicts_with = "parca")]
     tenant: Option<String>,
     /// A file with a token that is shown as `Authorization: Bearer` to Pyroscope or Parca. A name and a password may stand in the address.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "profiler")]
     token_file: Option<PathBuf>,
     /// The new profile; its lock is written beside it.
     #[arg(short, long, value_name = "FILE")]

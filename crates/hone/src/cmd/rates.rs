@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_host::observe;
-use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Workload};
+use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Schedule, Workload};
 
 use super::{Desk, default_runs, report};
 use crate::aim::Aim;
@@ -64,6 +64,7 @@ impl RateOptions {
 
     /// Measures, shows and keeps what was asked for.
     pub(crate) fn run(&self, aim: &Aim, workload: &Workload, desk: &Desk) -> Result<Ending> {
+        check_schedule(&workload.schedule)?;
         let design = self.find_capacity.then(|| self.design(workload)).transpose()?;
         let stops = self.stops(workload)?;
         let name = if self.find_capacity { "capacity" } else { "curve" };
@@ -83,9 +84,9 @@ impl RateOptions {
             return Ok(ending);
         }
         let over = if self.sweep_rate.is_empty() { CurveOver::RecordsPerBatch } else { CurveOver::Rate };
-        let (curve, interrupted) = course.sweep(over, &stops)?;
+        let (curve, broken_off) = course.sweep(over, &stops)?;
         keep_and_show(&folder, CURVE_FILE, curve, show::curve::curve, desk)?;
-        Ok(if interrupted { Ending::CouldNot } else { Ending::Done })
+        broken_off.map_or(Ok(Ending::Done), Err)
     }
 
     fn design(&self, workload: &Workload) -> Result<CapacityDesign> {
@@ -143,6 +144,19 @@ impl RateOptions {
             order.extend(shuffled(&once, workload.seed.wrapping_add(round)));
         }
         Ok(order)
+    }
+}
+
+/// Each window has a rate of its own, which a schedule with rates of its own would not follow: the same load would stand at every
+/// point.
+fn check_schedule(schedule: &Schedule) -> Result<()> {
+    match schedule {
+        Schedule::Poisson | Schedule::Uniform | Schedule::Bursts { .. } => Ok(()),
+        Schedule::Ramp { .. } | Schedule::Steps { .. } | Schedule::Climb(_) | Schedule::Replay { .. } => bail!(Usage(
+            "a search and a sweep set the rate of each window, and this load's schedule has rates of its own: leave out --schedule (in a file \
+             `schedule`), or take poisson, uniform or bursts"
+                .to_owned()
+        )),
     }
 }
 

@@ -49,6 +49,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    if desk.json && (arguments.markdown || arguments.comment) {
+        let form = if arguments.markdown { "--markdown" } else { "--comment" };
+        bail!(Usage(format!("{form} and --json are two forms: say one of them")));
+    }
     let source = find(&arguments.path)?;
     let beside = Beside::of(&arguments.beside, &Caller)?;
     if arguments.markdown || arguments.comment || desk.json {

@@ -119,12 +119,13 @@ fn sample(
     capture_unless(&arguments.url, wanted, &file, &interrupt::requested)?;
     let said = arguments.of.said()?;
     let Identity { profile, build_ids } = keeper.identity(&file)?;
-    let build_id = build_of(&file, &build_ids, said.as_deref())?;
+    let mut pusher = Pusher::new(depot, host);
+    let build_id = build_of(&file, &build_ids, said.as_deref(), &mut pusher)?;
     let program = LockedProgram { build_id: Some(build_id.clone()), ..LockedProgram::default() };
     let load = Some(format!("{} s of its CPU, as it was on {host}", arguments.seconds));
     let training = LockedTraining { load, ..LockedTraining::default() };
     Lock::new(profile.clone(), vec![program], vec![training]).write(&file)?;
-    Pusher::new(depot, host).push(&file, profile, &build_id)
+    pusher.push(&file, profile, &build_id)
 }
 
 /// A host's own moment in a period: the same every time, and spread over all hosts.
@@ -190,6 +191,8 @@ fn manifest(arguments: &Arguments, image: &str) -> Result<String> {
     if !arguments.to.contains("://") || arguments.to.starts_with("file:") {
         bail!(Usage(format!("--to {}: pods do not share a folder; say s3://, gs:// or az://", arguments.to)));
     }
+    // Nothing of it is opened here, and a manifest is passed on.
+    hone_store::check_address(&arguments.to)?;
     Ok(Sampler {
         name: arguments.name.clone(),
         image: image.to_owned(),

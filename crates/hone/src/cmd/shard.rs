@@ -111,6 +111,8 @@ impl ShardOptions {
                 "`{store}` is a folder, which pods do not share; name a store such as s3://BUCKET/PATH"
             )));
         }
+        // Nothing of it is opened here, and a manifest is passed on.
+        hone_store::check_address(&store)?;
         let Handed { load: arguments, rules } = handed_on(own_arguments()?.into_iter());
         let (name, wait_s, load_s) = (self.job_name.clone(), self.wait, duration_s.ceil() as u32);
         let secrets = security.secrets()?;

@@ -62,7 +62,8 @@ pub(crate) struct WorkloadOptions {
     /// Partitions of the topic that is made for the load.
     #[arg(long, default_value_t = 8)]
     partitions: u32,
-    /// Partitions that each request writes to.
+    /// Partitions that each request writes to. With --keys a request waits for full batches of so many, which evens hot keys out: 1 keeps
+    /// their distribution.
     #[arg(long, default_value_t = 1, value_name = "PARTITIONS")]
     partitions_per_request: u32,
     /// 0, 1 or all.
@@ -120,6 +121,10 @@ impl WorkloadOptions {
             "warmup": warmup_requests, "duration": duration_s, "timeout": timeout_s, "seed": seed,
             "topic_config": topic_config, "client": client, "client_set": client_settings,
             "consumers": consumers,
+        }
+        // The file's size was for the file's payload.
+        if is_given("payload") && !is_given("bytes") && file.payload.starts_with("file:") {
+            file.record_bytes = None;
         }
         Ok(file)
     }

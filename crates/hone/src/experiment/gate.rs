@@ -94,6 +94,12 @@ impl File {
                 format!("{} decides here, and is no guard rail: its limit is `worse_by`", primary.name());
             return Err(("gate".to_owned(), "guards", problem));
         }
+        let limits = gate.guards.iter().map(|(metric, limit)| (*metric, "guards", limit.0));
+        let never = |(metric, _, limit): &(Metric, &str, f64)| !metric.lower_is_better() && *limit >= 1.0;
+        if let Some((metric, key, _)) = limits.chain([(primary, "worse_by", gate.worse_by.0)]).find(never) {
+            let problem = format!("{} can't fall by 100 % or more: name a limit below that", metric.name());
+            return Err(("gate".to_owned(), key, problem));
+        }
         let compare = &mut self.compare;
         compare.pairs = gate.pairs.unwrap_or(compare.pairs);
         compare.control_pairs = gate.control_pairs.unwrap_or(compare.control_pairs);

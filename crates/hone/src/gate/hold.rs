@@ -5,7 +5,7 @@ use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Me
 
 use crate::broke;
 use crate::experiment::GateWishes;
-use crate::show::commit_gate::percent;
+use crate::show::commit_gate::{loss_word, percent};
 
 /// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
 const BROKEN_PAIRS: u32 = 3;
@@ -29,6 +29,7 @@ pub(crate) fn findings(comparison: &Comparison, wishes: &GateWishes, line: Optio
                 verdict: None,
                 state: GateState::NotSeen,
                 why: comparison.not_estimated.get(&metric).cloned().unwrap_or_default(),
+                by_troubles: false,
                 line,
             };
             seen.map_or(finding.clone(), |judgement| of_judgement(finding, comparison, judgement))
@@ -47,6 +48,7 @@ pub(crate) fn findings(comparison: &Comparison, wishes: &GateWishes, line: Optio
         for finding in found.iter_mut().filter(is_meant) {
             finding.state = state;
             finding.why.clone_from(&why);
+            finding.by_troubles = true;
             finding.detectable_ratio = None;
         }
     }
@@ -55,20 +57,16 @@ pub(crate) fn findings(comparison: &Comparison, wishes: &GateWishes, line: Optio
 
 fn of_judgement(finding: GateFinding, comparison: &Comparison, judgement: &Judgement) -> GateFinding {
     let estimate = &judgement.estimate;
-    let limit = 1.0 + finding.worse_by;
+    let (metric, limit) = (estimate.metric, finding.worse_by);
     let is_blind = comparison.lacks_control(judgement);
-    // Growth is what is bad, whichever way the metric goes.
-    let (growth, most) = match estimate.metric.lower_is_better() {
-        true => (estimate.ratio, estimate.high),
-        false => (1.0 / estimate.ratio, 1.0 / estimate.low),
-    };
+    let most = if metric.lower_is_better() { estimate.high } else { estimate.low };
     let state = match judgement.verdict {
-        Verdict::Worse if growth >= limit => GateState::Worse,
+        Verdict::Worse if metric.is_worse_by(limit, estimate.ratio) => GateState::Worse,
         Verdict::Worse => GateState::Tolerated,
         Verdict::Better | Verdict::Equivalent => GateState::Held,
         // One was planned, and none of its pairs counts: whatever the head does, no verdict would have been possible.
         Verdict::NotShown if is_blind && judgement.control.is_none() => GateState::NotSeen,
-        Verdict::NotShown if most < limit && !is_blind => GateState::Held,
+        Verdict::NotShown if !metric.is_worse_by(limit, most) && !is_blind => GateState::Held,
         Verdict::NotShown => GateState::NotShown,
     };
     GateFinding {
@@ -135,6 +133,7 @@ pub(crate) fn broke_down(
         verdict: None,
         state: GateState::Worse,
         why: format!("the head does not stand this load, and the base does: {why}"),
+        by_troubles: true,
         line,
     }
 }
@@ -169,18 +168,19 @@ pub(crate) fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, requi
     } else {
         format!("So do guard rails, each with its own limit: {}.", guards.join(", "))
     };
+    let loss = loss_word(primary);
     let shared = if workloads > 1 {
         format!(" The error of the interval is shared among the {workloads} workloads.")
     } else {
         String::new()
     };
     let power = if require_power {
-        format!(", or when the pairs would not have shown a growth of {}", percent(of(&primary)))
+        format!(", or when the pairs would not have shown a {loss} of {}", percent(of(&primary)))
     } else {
         String::new()
     };
     format!(
-        "The gate fails when the comparator calls the head worse by {}, and the estimate is a growth of {} or more. {guards}{shared} A head \
+        "The gate fails when the comparator calls the head worse by {}, and the estimate is a {loss} of {} or more. {guards}{shared} A head \
          that breaks down under a load that the base stands fails, too. The number of pairs is fixed before the first one: nobody looks at \
          results in between. It could not tell where there is no estimate of {}, or none of the A/A control that was planned{power}.",
         primary.label(),
@@ -273,6 +273,30 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_of_what_is_better_when_it_is_more_is_a_fall() {
+        use GateState::{Held, Tolerated, Worse};
+        let of = |ratio: [f64; 3], verdict, detectable| {
+            let mut comparison = comparison(None);
+            comparison.design.rule.primary = Metric::Throughput;
+            let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+            let estimate = &mut judgement.estimate;
+            [estimate.ratio, estimate.low, estimate.high] = ratio;
+            (estimate.metric, estimate.detectable_ratio) = (Metric::Throughput, detectable);
+            judgement.verdict = verdict;
+            let limits = BTreeMap::from([(Metric::Throughput, 0.1)]);
+            findings(&comparison, &GateWishes { worse_by: limits, require_power: false }, None).remove(0)
+        };
+        assert_eq!(of([0.905, 0.89, 0.92], Verdict::Worse, 1.02).state, Tolerated, "it fell by 9.5 %");
+        assert_eq!(of([0.895, 0.88, 0.91], Verdict::Worse, 1.02).state, Worse, "it fell by 10.5 %");
+        assert_eq!(of([0.96, 0.905, 1.02], Verdict::NotShown, 1.02).state, Held, "at most 9.5 %");
+        // A ninth more beside a tenth less: the pairs would have shown what the limit is.
+        let weak = of([0.96, 0.85, 1.08], Verdict::NotShown, 1.11);
+        assert!(weak.has_power(), "{weak:?}");
+        assert!(!of([0.96, 0.85, 1.08], Verdict::NotShown, 1.12).has_power());
+        assert!(rule(Metric::Throughput, &wishes(0.1), 1, true).contains("the estimate is a fall of"));
+    }
+
+    #[test]
     fn a_control_that_differs_rules_nothing_out() {
         let mut comparison = comparison(None);
         let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
@@ -320,7 +344,7 @@ mod tests {
         crash.pairs[1].window_b.clear();
         let found = findings(&crash, &wishes(0.03), None).remove(0);
         assert_eq!(found.state, GateState::Worse, "{found:?}");
-        assert!(found.why.contains("ended by signal 11"), "{found:?}");
+        assert!(found.why.contains("ended by signal 11") && found.by_troubles, "{found:?}");
         crash.pairs[1].troubles[0].push("ended by signal 9".to_owned());
         assert_eq!(findings(&crash, &wishes(0.03), None)[0].state, GateState::Held, "the base ended, too");
     }

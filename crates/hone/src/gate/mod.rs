@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::sha256_hex;
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, LedgerEntry};
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
@@ -302,6 +302,7 @@ pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEnt
         GateOutcome::NotSeen | GateOutcome::TooLittlePower => "could not tell",
         GateOutcome::Passed | GateOutcome::SameProgram => "passed",
     };
+    let trouble = of_this.iter().find(|finding| finding.by_troubles && finding.state == GateState::Worse);
     LedgerEntry {
         experiment: found.name.clone(),
         change: format!("binary: commit {head} on {base}"),
@@ -310,7 +311,7 @@ pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEnt
             found.head.subject, comparison.workload.name
         ),
         decision: decision.to_owned(),
-        why: show::comparison::sentence(comparison),
+        why: trouble.map_or_else(|| show::comparison::sentence(comparison), |finding| finding.why.clone()),
         run: found.run.clone(),
         ..ledger::entry("gate").judged_by(comparison)
     }

@@ -7,7 +7,7 @@ use hone_record::{
     Comparison, Envelope, FORMAT_VERSION, LedgerEntry, Metric, RunState, ShelfFilter, ShelfPage, ShelfRecord,
     ShelfRun, Verdict,
 };
-use hone_report::desk::{self, Around, LedgerFault, LedgerSheet, Pager};
+use hone_report::desk::{self, Around, Chosen, LedgerFault, LedgerSheet, Pager};
 use serde::Serialize;
 use serde_json::json;
 use url::form_urlencoded;
@@ -115,11 +115,16 @@ impl<'a> Asked<'a> {
     }
 
     fn around(&self, content: &Content) -> Around {
-        let chosen = self.word("a").filter(|_| self.path != "/compare").map(|a| {
-            let name = beside::side(content, a).map_or_else(|why| why, |side| side.name().to_owned());
-            (name, self.address(&[("a", None)]))
+        let chosen = self.word("a").filter(|_| self.path != "/compare").map(|a| Chosen {
+            name: beside::side(content, a).map(|side| side.name().to_owned()),
+            forget: self.address(&[("a", None)]),
         });
         Around { notes: content.notes(), json: self.address(&[("json", Some("1".to_owned()))]), chosen }
+    }
+
+    /// The first side of a comparison, where what the address names can be one: with another nothing can be compared.
+    fn known_a(&self, content: &Content) -> Option<String> {
+        self.word("a").filter(|a| beside::side(content, a).is_ok()).map(str::to_owned)
     }
 }
 
@@ -162,7 +167,7 @@ const TOO_MUCH: (u16, &str, &str) =
     (413, "Too large", "The story rests on too many windows for a page here; hone report tells it.");
 
 fn runs(asked: &Asked<'_>, content: &Content) -> Answer {
-    let filter = asked.filter();
+    let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
     let all = content.runs_now();
     let wants = |run: &ShelfRun| {
         has_words(&filter.text, &[&run.path, &run.kind, &run.title, run.state.label()])
@@ -181,7 +186,7 @@ fn runs(asked: &Asked<'_>, content: &Content) -> Answer {
 }
 
 fn records(asked: &Asked<'_>, content: &Content) -> Answer {
-    let filter = asked.filter();
+    let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
     let mut all: Vec<&ShelfRecord> = content.records.values().map(|item| &item.record).collect();
     all.sort_by(|one, other| other.at_unix_ms.cmp(&one.at_unix_ms).then_with(|| one.path.cmp(&other.path)));
     let wants = |record: &&ShelfRecord| {
@@ -258,7 +263,8 @@ fn run(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
     if asked.is_json {
         return Ok(Answer::json("run-progress", &found));
     }
-    Ok(Answer::page(desk::run(&found, asked.word("a"), &asked.around(content))))
+    let a = asked.known_a(content);
+    Ok(Answer::page(desk::run(&found, a.as_deref(), &asked.around(content))))
 }
 
 fn record(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
@@ -460,6 +466,19 @@ mod tests {
             has_words("", &["x"]) && has_words("  PGO broker ", &["runs/Broker-001", "pgo against baseline"])
         );
         assert!(!has_words("pgo bolt", &["runs/broker-001", "pgo"]));
+    }
+
+    #[test]
+    fn what_can_not_be_the_first_side_is_told_and_not_offered() {
+        let content = Content::default();
+        for a in ["0123456789abcdef", "0123456789abcdef~pgo", "x"] {
+            let query = format!("a={a}&q=b");
+            let asked = Asked::of("/records", &query);
+            let Chosen { name, forget } = asked.around(&content).chosen.unwrap();
+            assert!(name.as_ref().is_err_and(|why| why.contains("is not known here")), "{name:?}");
+            assert_eq!((forget.as_str(), asked.known_a(&content)), ("/records?q=b", None));
+        }
+        assert_eq!(Asked::of("/records", "q=b").around(&content).chosen, None);
     }
 
     #[test]

@@ -41,7 +41,7 @@ struct House {
     shelf: Arc<Shelf>,
     door: Door,
     policy: HeaderValue,
-    pages: Semaphore,
+    pages: Arc<Semaphore>,
 }
 
 /// Serves until `stop` says so.
@@ -55,7 +55,8 @@ pub(crate) fn serve(
     stop: impl Fn() -> bool,
 ) -> Result<()> {
     let policy = HeaderValue::from_str(&hone_report::desk::policy()).context("the policy is no header")?;
-    let house = Arc::new(House { shelf, door, policy, pages: Semaphore::new(MOST_PAGES) });
+    let pages = Arc::new(Semaphore::new(MOST_PAGES));
+    let house = Arc::new(House { shelf, door, policy, pages });
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -111,12 +112,9 @@ async fn respond(request: Request<Incoming>, house: Arc<House>) -> Result<Respon
     }
     let path = head.uri.path().to_owned();
     let query = head.uri.query().unwrap_or_default().to_owned();
-    let made = {
-        let _turn = house.pages.acquire().await;
-        let house = Arc::clone(&house);
-        tokio::task::spawn_blocking(move || answer(&house.shelf, &path, &query)).await
-    };
-    let answer = made.unwrap_or_else(|_| {
+    let shelf = Arc::clone(&house.shelf);
+    let made = in_turn(&house.pages, move || answer(&shelf, &path, &query)).await;
+    let answer = made.unwrap_or_else(|| {
         Answer::problem(
             500,
             "Something is wrong here",
@@ -125,6 +123,23 @@ async fn respond(request: Request<Incoming>, house: Arc<House>) -> Result<Respon
         )
     });
     Ok(house.response(answer))
+}
+
+/// Does what is asked for once its turn has come; `None` when it panics.
+///
+/// The turn goes with the work, which nobody can stop: whoever goes away meanwhile leaves it behind, and the next ones must not pile up behind it.
+/// Who goes away before has left nothing.
+async fn in_turn<T: Send + 'static>(
+    turns: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let turn = Arc::clone(turns).acquire_owned().await;
+    let made = tokio::task::spawn_blocking(move || {
+        let made = work();
+        drop(turn);
+        made
+    });
+    made.await.ok()
 }
 
 impl House {
@@ -166,5 +181,36 @@ impl House {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn work_that_nobody_waits_for_keeps_its_turn_and_nothing_piles_up_behind_it() {
+        const SHORT: Duration = Duration::from_millis(50);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let turns = Arc::new(Semaphore::new(1));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (end, ended) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let slow = in_turn(&turns, move || ended.recv().is_ok());
+            tokio::time::timeout(SHORT, slow).await.unwrap_err();
+            for _ in 0..5 {
+                let begun = Arc::clone(&begun);
+                let next = in_turn(&turns, move || begun.fetch_add(1, Ordering::SeqCst));
+                tokio::time::timeout(SHORT, next).await.unwrap_err();
+            }
+            end.send(()).unwrap();
+            assert_eq!(in_turn(&turns, || 7).await, Some(7));
+            assert_eq!(begun.load(Ordering::SeqCst), 0, "nobody waits for these");
+            assert_eq!(in_turn(&turns, || -> u8 { panic!("as a defect would") }).await, None);
+            assert_eq!(in_turn(&turns, || 8).await, Some(8), "its turn is free again");
+        });
     }
 }

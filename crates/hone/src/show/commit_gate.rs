@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, Mode};
+use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, Metric, Mode};
 
 use super::ledger::in_a_cell;
 use super::table::table;
@@ -14,6 +14,11 @@ use crate::gate::Asked;
 pub(crate) fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// What a metric does that gets worse.
+pub(crate) fn loss_word(metric: Metric) -> &'static str {
+    if metric.lower_is_better() { "growth" } else { "fall" }
 }
 
 fn change(ratio: f64) -> String {
@@ -60,7 +65,7 @@ pub(crate) fn sentence(found: &CommitGate) -> String {
             match &weak[..] {
                 [] => format!("Passed: {sides} is not shown to be worse."),
                 weak => format!(
-                    "Passed: {sides} is not shown to be worse, and a growth by the limit would not have been seen. {}.",
+                    "Passed: {sides} is not shown to be worse, and what the limit forbids would not have been seen. {}.",
                     weak.join(". ")
                 ),
             }
@@ -73,13 +78,22 @@ pub(crate) fn finding(found: &CommitGate, finding: &GateFinding) -> String {
     let label = label(found, finding);
     let under = format!("{label} under {}", finding.workload);
     let limit = percent(finding.worse_by);
-    let smallest = || match finding.detectable_ratio {
-        Some(ratio) => {
-            format!("the smallest growth that these pairs would have shown is {}", percent(ratio - 1.0))
-        }
+    let smallest = || match finding.detectable_loss() {
+        Some(loss) => format!(
+            "the smallest {} that these pairs would have shown is {}",
+            loss_word(finding.metric),
+            percent(loss)
+        ),
         None => format!("nothing can be told of it: {}", finding.why),
     };
     match (finding.state, finding.ratio) {
+        (GateState::Worse, Some([ratio, low, high])) if finding.by_troubles => format!(
+            "{under}: {} (what is left of the pairs: {} [{}, {}])",
+            finding.why,
+            change(ratio),
+            change(low),
+            change(high)
+        ),
         (GateState::Worse, Some([ratio, low, high])) => format!(
             "{under}: {} [{}, {}], and the limit is {limit}",
             change(ratio),
@@ -153,7 +167,7 @@ fn row(found: &CommitGate, finding: &GateFinding) -> Vec<String> {
         or_none(finding.ratio.map(|[ratio, ..]| change(ratio))),
         or_none(finding.ratio.map(|[_, low, high]| format!("[{}, {}]", change(low), change(high)))),
         percent(finding.worse_by),
-        or_none(finding.detectable_ratio.map(|ratio| percent(ratio - 1.0))),
+        or_none(finding.detectable_loss().map(percent)),
         finding.state.label().to_owned(),
     ]
 }
@@ -259,6 +273,7 @@ pub(crate) mod tests {
             verdict: Some(Verdict::Worse),
             state,
             why: "the 95 % interval excludes 1".to_owned(),
+            by_troubles: false,
             line: Some(12),
         };
         CommitGate {
@@ -307,6 +322,19 @@ pub(crate) mod tests {
             let told = sentence(&gate(outcome, state));
             assert!(told.contains(expected), "{told}");
         }
+    }
+
+    #[test]
+    fn a_head_that_broke_down_is_not_told_by_the_figures_of_what_is_left() {
+        let mut found = gate(GateOutcome::Worse, GateState::Worse);
+        let finding = &mut found.findings[0];
+        finding.ratio = Some([1.0, 0.99, 1.01]);
+        (finding.verdict, finding.by_troubles) = (Some(Verdict::NotShown), true);
+        finding.why = "the head broke down where the base stood: ended by signal 11".to_owned();
+        let told = sentence(&found);
+        let expected = "the head broke down where the base stood: ended by signal 11 (what is left of the pairs: +0.0 % [";
+        assert!(told.contains(expected) && !told.contains("the limit is"), "{told}");
+        assert!(comment(&found).contains("ended by signal 11"));
     }
 
     #[test]

@@ -92,7 +92,7 @@ fn knee_words(found: &Capacity) -> String {
         }
         CapacityEnd::GeneratorLate => {
             ". Above that the generator, not the target, is the limit: it could not keep its schedule. Give it a core of its \
-             own, or share the load among several (--shard)"
+             own, or load with several at once (hone load --shard, at rates of your own: a search has one generator)"
                 .to_owned()
         }
         CapacityEnd::OutOfWindows => format!(

@@ -105,26 +105,35 @@ pub(crate) fn load_words(workload: &Workload) -> String {
         Engine::Wire | Engine::Librdkafka { .. } | Engine::Command { .. } => {}
     }
     let acks = if workload.acks == -1 { "all".to_owned() } else { workload.acks.to_string() };
-    let payload = match &workload.payload {
-        Payload::Bytes { .. } => String::new(),
-        Payload::Json { shape } => format!(" ({shape})"),
-        Payload::File { path, .. } => format!(" (lines of {path})"),
+    let records = match &workload.payload {
+        Payload::Bytes { .. } => size_words(workload),
+        Payload::Json { shape } => format!("{} ({shape})", size_words(workload)),
+        // How long they are is known when the file has been read.
+        Payload::File { path, sha256 } if sha256.is_empty() => format!("lines of {path}"),
+        Payload::File { path, .. } => format!("about {} B (lines of {path})", workload.record_bytes),
     };
     let (what, connections) = if workload.engine == Engine::Wire {
-        let records = workload.records_per_batch * workload.partitions_per_request;
-        (format!("requests/s of {records} ×"), "connections")
+        let count = u64::from(workload.records_per_batch) * u64::from(workload.partitions_per_request);
+        (format!("requests/s of {count} ×"), "connections")
     } else {
         ("records/s of".to_owned(), "producers")
     };
     format!(
-        "{} {what} {}{payload}{}, {} for {} s, {} {connections}, acks={acks}",
+        "{} {what} {records}{}, {} for {} s, {} {connections}, acks={acks}",
         number(workload.requests_per_s),
-        size_words(workload),
         key_words(workload.keys),
         schedule_words(&workload.schedule),
         workload.duration_s,
         workload.connections,
     )
+}
+
+/// What kind of records a load has, where a few words must do.
+pub(crate) fn record_words(workload: &Workload) -> String {
+    match &workload.payload {
+        Payload::File { path, sha256 } if sha256.is_empty() => format!("the lines of {path}"),
+        _ => format!("{} bytes", workload.record_bytes),
+    }
 }
 
 fn size_words(workload: &Workload) -> String {
@@ -180,9 +189,19 @@ fn throughput_words(window: &Window) -> String {
         number(facts.reached_requests_per_s),
         number(facts.acked_records as f64 * share),
         bytes((facts.acked_bytes as f64 * share) as u64),
-        number(window.workload.requests_per_s),
+        number(asked_requests_per_s(window)),
         count(facts.requests),
     )
+}
+
+/// The rate that was set, where what was due is a draw of it; otherwise that of what was due: of a shard, or of a schedule with rates of its
+/// own.
+fn asked_requests_per_s(window: &Window) -> f64 {
+    let set = window.workload.requests_per_s;
+    let expected = set * window.duration_s;
+    // Five standard deviations of independent arrivals.
+    let is_a_draw = (window.facts.requests as f64 - expected).abs() <= 5.0 * expected.sqrt();
+    if is_a_draw { set } else { window.facts.asked_requests_per_s }
 }
 
 fn outcome_words(window: &Window) -> String {
@@ -439,6 +458,39 @@ pub(crate) mod tests {
             client: None,
             requirements: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_was_asked_is_what_this_window_was_asked_for() {
+        let mut window = window();
+        // A quarter of a load that four generators send.
+        window.workload.requests_per_s = 400_000.0;
+        window.facts.asked_requests_per_s = 100_000.0;
+        let words = throughput_words(&window);
+        assert!(words.ends_with("; asked 100,000 requests/s, 1,000 were due"), "{words}");
+        window.workload.requests_per_s = 1_010.0 / window.duration_s;
+        assert_eq!(asked_requests_per_s(&window), window.workload.requests_per_s, "a draw of it");
+    }
+
+    #[test]
+    fn the_size_of_a_file_s_lines_is_told_when_it_is_known() {
+        let workload = window().workload;
+        let lines = |sha256: &str, record_bytes| Workload {
+            payload: Payload::File { path: "docs".to_owned(), sha256: sha256.to_owned() },
+            record_bytes,
+            ..workload.clone()
+        };
+        let (before, after) = (lines("", 100), lines("ab", 10_000));
+        assert!(load_words(&before).contains("requests/s of 1 × lines of docs, 10 keys"), "{before:?}");
+        assert!(load_words(&after).contains("requests/s of 1 × about 10000 B (lines of docs), 10 keys"));
+        assert_eq!((&*record_words(&before), &*record_words(&after)), ("the lines of docs", "10000 bytes"));
+    }
+
+    #[test]
+    fn a_record_of_impossible_numbers_can_be_shown() {
+        let most =
+            Workload { records_per_batch: u32::MAX, partitions_per_request: u32::MAX, ..window().workload };
+        assert!(load_words(&most).contains("requests/s of 18446744065119617025 × 100 B"));
     }
 
     #[test]

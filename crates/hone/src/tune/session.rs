@@ -855,9 +855,9 @@ fn took_s(pairs: &[PairOutcome]) -> f64 {
 fn load_in_words(workload: &Workload) -> String {
     let climb = workload.climb().map(|climb| format!(", climbing until {} breaks", climb.slo.words()));
     format!(
-        "{} records/s of {} bytes by {} producers to {} partitions{}",
+        "{} records/s of {} by {} producers to {} partitions{}",
         crate::show::number(workload.requests_per_s * f64::from(workload.records_per_batch)),
-        workload.record_bytes,
+        crate::show::window::record_words(workload),
         workload.connections,
         workload.partitions,
         climb.unwrap_or_default()

@@ -137,9 +137,9 @@ impl ProofOptions {
         Ok(Asked {
             target: shown,
             load: format!(
-                "{} records/s of {} bytes by {} producers to {} partitions",
+                "{} records/s of {} by {} producers to {} partitions",
                 show::number(workload.requests_per_s),
-                workload.record_bytes,
+                show::window::record_words(&workload),
                 workload.connections,
                 workload.partitions
             ),

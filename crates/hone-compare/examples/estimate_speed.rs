@@ -23,6 +23,8 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
         took_s: 0.0,
         troubles: Default::default(),
         late: Default::default(),
+        started: [true, true],
+        failed_share: [0.0; 2],
     }
 }
 
@@ -44,6 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         refused: Default::default(),
         disturbance: None,
         both_controls: false,
+        reserve: Some(0),
+        default_guards: false,
     })?;
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let pairs: Vec<PairOutcome> =

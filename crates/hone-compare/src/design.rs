@@ -23,6 +23,8 @@ pub struct Plan {
     pub primary: Metric,
     /// Metrics that must not get worse.
     pub guards: Vec<Metric>,
+    /// Whether [`DEFAULT_GUARDS`] guard where `guards` is empty.
+    pub default_guards: bool,
     /// Two-sided error of the primary interval.
     pub alpha: f64,
     /// Margin inside which two variants count as equal (0.02 = 2 %).
@@ -41,6 +43,34 @@ pub struct Plan {
     pub disturbance: Option<Disturbance>,
     /// Whether the arms are two targets that go on living between their windows, see [`Design::both_controls`].
     pub both_controls: bool,
+    /// Most excluded pairs of each kind that are measured again; `None` for half as many as are planned.
+    pub reserve: Option<u32>,
+}
+
+/// What guards unless somebody says otherwise: the tail that pages people. Requests that fail are counted beside it
+/// ([`hone_record::Comparison::more_failures`]).
+pub const DEFAULT_GUARDS: [Metric; 1] = [Metric::LatencyP99];
+
+impl Plan {
+    /// The guard metrics, and whether they are the default ones. Those leave out what the windows can't tell.
+    fn guards(&self, refused: &BTreeMap<Metric, String>) -> (Vec<Metric>, bool) {
+        let is_other = |metric: &Metric| *metric != self.primary;
+        if !self.guards.is_empty() || !self.default_guards {
+            return (self.guards.iter().copied().filter(is_other).collect(), false);
+        }
+        let can_be_told = |metric: &Metric| is_other(metric) && !refused.contains_key(metric);
+        (DEFAULT_GUARDS.into_iter().filter(can_be_told).collect(), true)
+    }
+
+    /// Pairs of a kind in reserve, where so many are planned.
+    fn reserve_of(&self, planned: u32) -> u32 {
+        if planned == 0 { 0 } else { self.reserve.unwrap_or_else(|| default_reserve(planned)) }
+    }
+}
+
+/// Half as many again. A machine that spoils more than a third of its pairs tells little, however long it is asked.
+pub fn default_reserve(planned: u32) -> u32 {
+    planned.div_ceil(2)
 }
 
 /// Why a plan can't be carried out.
@@ -164,6 +194,9 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
+    let reserves = [plan.pairs, plan.control_pairs].map(|planned| plan.reserve_of(planned));
+    order.extend(spread(reserves[0], reserves[1]));
+    let reserve = reserves[0] + reserves[1];
     let swapped = balanced(&order, plan.both_controls, &mut random);
     let secondary = Metric::ALL
         .into_iter()
@@ -171,10 +204,12 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
             *metric != plan.primary && !refused.contains_key(metric) && *metric != Metric::Capacity
         })
         .collect();
+    let (guards, default_guards) = plan.guards(&refused);
     let mut rule = Rule {
         primary: plan.primary,
         secondary,
-        guards: plan.guards.iter().copied().filter(|&metric| metric != plan.primary).collect(),
+        guards,
+        default_guards,
         alpha: plan.alpha,
         equivalence: plan.equivalence,
         resamples: RESAMPLES,
@@ -183,6 +218,7 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     };
     let label = if closed_loop { Metric::label_in_operations } else { Metric::label };
     rule.words = worded(&rule, plan.control_pairs > 0, label);
+    rule.words.push_str(&reserve_words(reserves));
     Ok(Design {
         mode: plan.mode,
         places: plan.places,
@@ -198,7 +234,20 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         budget: None,
         both_controls: plan.both_controls && plan.control_pairs > 0,
         starts: 0,
+        reserve,
     })
+}
+
+/// What becomes of excluded pairs.
+fn reserve_words([tests, controls]: [u32; 2]) -> String {
+    if tests + controls == 0 {
+        return String::new();
+    }
+    let controls = if controls == 0 { String::new() } else { format!(" and {controls} A/A") };
+    format!(
+        " Excluded pairs are measured again after the planned ones, at most {tests} A/B{controls} pairs: only the number of pairs that \
+         count decides, never what they show."
+    )
 }
 
 /// The A/A pairs before a plan can be made: the same first pairs, in the same order, that [`plan`] gives a design with
@@ -211,6 +260,7 @@ pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
     let mut design = self::plan(&Plan { pairs, control_pairs: plan.pilot_pairs, ..plan.clone() })?;
     let pairs = plan.pilot_pairs as usize;
     design.pairs = 0;
+    design.reserve = 0;
     design.order.truncate(pairs);
     design.swapped.truncate(pairs);
     design.blocks.truncate(pairs);
@@ -315,7 +365,9 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
         let or_none = ", or 0 to go without a control";
         return Err(DesignError::TooFewPairs { kind: "A/A", pairs: plan.control_pairs, or_none });
     }
-    for (name, value) in [("pairs", plan.pairs), ("control_pairs", plan.control_pairs)] {
+    let reserve = plan.reserve.unwrap_or_default();
+    for (name, value) in [("pairs", plan.pairs), ("control_pairs", plan.control_pairs), ("reserve", reserve)]
+    {
         if value > MOST_PAIRS {
             return Err(DesignError::OutOfRange { name, value: value.into(), limit: MOST_PAIRS.into() });
         }
@@ -413,9 +465,13 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
     });
     if !rule.guards.is_empty() {
         let guards: Vec<&str> = rule.guards.iter().map(|guard| label(*guard)).collect();
+        let unseen = if rule.default_guards {
+            ""
+        } else {
+            "; one that can't be estimated, or has no usable control, keeps it from being better"
+        };
         words.push_str(&format!(
-            " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated, or has no usable \
-             control, keeps it from being better.",
+            " Guard metrics: {}; one that is worse makes the whole worse{unseen}.",
             guards.join(", ")
         ));
     }
@@ -456,6 +512,8 @@ mod tests {
             refused: Default::default(),
             disturbance: None,
             both_controls: false,
+            reserve: Some(0),
+            default_guards: false,
         }
     }
 
@@ -509,6 +567,30 @@ mod tests {
         }
         let alone = plan(&asked(14, 16, 1)).unwrap();
         assert!((0..30).all(|index| alone.arms(index) != [1, 1]) && alone.control_limits().is_none());
+    }
+
+    /// By count alone: a pair of the reserve has its turn while one of its kind is missing, and never for another kind.
+    #[test]
+    fn the_reserve_stands_behind_the_plan_and_waits_for_excluded_pairs() {
+        let of = |reserve| plan(&Plan { reserve, ..asked(14, 6, 1) }).unwrap();
+        let (none, half, two) = (of(Some(0)), of(None), of(Some(2)));
+        assert_eq!((none.reserve, half.reserve, two.reserve), (0, 7 + 3, 4));
+        for design in [&none, &half, &two] {
+            assert_eq!(design.planned(), 20);
+            assert_eq!(design.order[..20], none.order, "the plan is the same with and without");
+            assert_eq!(design.swapped[..20], none.swapped);
+        }
+        assert!((0..20).all(|index| half.is_due(index, 14)));
+        for (index, kind) in half.order.iter().enumerate().skip(20) {
+            let planned = if *kind == PairKind::Test { 14 } else { 6 };
+            assert!(half.is_due(index, planned - 1) && !half.is_due(index, planned), "{index}");
+        }
+        assert!(!half.is_due(30, 0), "there are no more");
+        assert!(half.rule.words.contains("at most 7 A/B and 3 A/A pairs"), "{}", half.rule.words);
+        assert!(!none.rule.words.contains("measured again"));
+        let alone = plan(&Plan { reserve: None, ..asked(14, 0, 1) }).unwrap();
+        assert!(alone.order.iter().all(|kind| *kind == PairKind::Test));
+        assert!(alone.rule.words.contains("at most 7 A/B pairs"), "{}", alone.rule.words);
     }
 
     #[test]

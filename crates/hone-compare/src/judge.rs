@@ -277,6 +277,8 @@ mod tests {
             refused: Default::default(),
             disturbance: None,
             both_controls: false,
+            reserve: Some(0),
+            default_guards: false,
         };
         plan(&asked).unwrap()
     }
@@ -303,6 +305,8 @@ mod tests {
                 took_s: 0.0,
                 troubles: Default::default(),
                 late: Default::default(),
+                started: [true, true],
+                failed_share: [0.0; 2],
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));

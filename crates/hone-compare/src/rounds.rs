@@ -9,7 +9,7 @@ use hone_record::{Design, Metric, Mode, PairKind};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-use crate::design::{DesignError, Plan, laid_out, shuffled};
+use crate::design::{DesignError, Plan, default_reserve, laid_out, shuffled};
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 
 /// The baseline among the variants of rounds.
@@ -22,7 +22,7 @@ pub const TWIN: usize = 1;
 pub struct RoundPlan {
     /// Variants, the baseline and its twin among them.
     pub variants: usize,
-    /// Rounds.
+    /// Rounds that are planned. Behind them come half as many in reserve, see [`Self::reserve`].
     pub rounds: u32,
     /// Rounds that the processes live for before all are started anew; 0 when each window has a process of its own.
     pub block_rounds: u32,
@@ -47,13 +47,23 @@ pub struct RoundPlan {
 }
 
 impl RoundPlan {
+    /// Rounds in reserve: one has its turn while excluded pairs leave a comparison with fewer of a kind than planned.
+    pub fn reserve(&self) -> u32 {
+        default_reserve(self.rounds)
+    }
+
+    /// Planned rounds, and those of the reserve.
+    fn most_rounds(&self) -> u32 {
+        self.rounds + self.reserve()
+    }
+
     /// The variants of each round in the order in which they are loaded. Every second round has the order of the one before
     /// it backwards, so that in two rounds any two variants stand in both orders, and all have the same mean place: what
     /// drifts evenly favours nobody. The orders are random otherwise.
     pub fn orders(&self) -> Vec<Vec<usize>> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut orders: Vec<Vec<usize>> = Vec::new();
-        for round in 0..self.rounds {
+        for round in 0..self.most_rounds() {
             let before = orders.last().filter(|_| round % 2 == 1);
             let order = match before {
                 Some(before) => before.iter().rev().copied().collect(),
@@ -78,7 +88,7 @@ impl RoundPlan {
         const STREAM: u64 = 1;
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(STREAM);
-        let blocks = self.rounds.checked_sub(1).map_or(0, |last| self.block(last) + 1);
+        let blocks = self.most_rounds().checked_sub(1).map_or(0, |last| self.block(last) + 1);
         let mut builds = Vec::new();
         while builds.len() < blocks as usize {
             builds.extend(shuffled(self.builds.max(1), &mut random));
@@ -106,8 +116,9 @@ impl RoundPlan {
             });
         }
         let builds = self.builds_of_blocks();
-        if (builds.len() as u64) < u64::from(self.builds) {
-            return Err(DesignError::TooFewBlocks { builds: self.builds, blocks: builds.len() as u32 });
+        let blocks = self.rounds.checked_sub(1).map_or(0, |last| self.block(last) + 1);
+        if blocks < self.builds {
+            return Err(DesignError::TooFewBlocks { builds: self.builds, blocks });
         }
         let plan = Plan {
             mode: Mode::Solo,
@@ -125,6 +136,8 @@ impl RoundPlan {
             refused: self.refused.clone(),
             disturbance: (!self.keep_disturbed).then(|| crate::disturbance(Mode::Solo)),
             both_controls: false,
+            reserve: Some(self.reserve()),
+            default_guards: true,
         };
         let design = laid_out(&plan, self.closed_loop)?;
         let orders = self.orders();
@@ -135,7 +148,7 @@ impl RoundPlan {
         let both = |order: &Vec<usize>| [is_swapped(order, edge), is_swapped(order, [BASELINE, TWIN])];
         // Pairs of a test share the luck of their builds, over however many starts; those of a control, which holds a build against
         // its own copy, that of their start.
-        let blocks = (0..self.rounds).flat_map(|round| {
+        let blocks = (0..self.most_rounds()).flat_map(|round| {
             let start = self.block(round);
             [if self.builds > 1 { builds[start as usize] } else { start }, start]
         });
@@ -192,7 +205,8 @@ mod tests {
         for edge in [[0, 1], [0, 2], [2, 3], [3, 4]] {
             let design = plan.design(edge).unwrap();
             let swapped = |kind| {
-                let of_kind = design.order.iter().zip(&design.swapped).filter(|(one, _)| **one == kind);
+                let planned = design.order.iter().zip(&design.swapped).take(design.planned());
+                let of_kind = planned.filter(|(one, _)| **one == kind);
                 of_kind.filter(|(_, swapped)| **swapped).count()
             };
             assert_eq!([swapped(PairKind::Test), swapped(PairKind::Control)], [15, 15], "{edge:?}");
@@ -210,7 +224,10 @@ mod tests {
     fn pairs_of_a_round_share_its_start() {
         let design = asked(7, 2).design([0, 2]).unwrap();
         assert_eq!((design.starts, design.pairs, design.control_pairs), (4, 7, 7));
-        assert_eq!(design.blocks, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]);
+        assert_eq!(design.blocks[..14], [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]);
+        // Four rounds in reserve, in the same blocks.
+        assert_eq!((design.planned(), design.reserve), (14, 8));
+        assert_eq!(design.blocks[14..], [3, 3, 4, 4, 4, 4, 5, 5]);
         assert_eq!(design.order[..3], [PairKind::Test, PairKind::Control, PairKind::Test]);
         for own in [0, 1] {
             let design = asked(7, own).design([0, 2]).unwrap();
@@ -224,12 +241,13 @@ mod tests {
     fn pairs_of_a_build_share_its_luck_over_all_its_starts_and_controls_that_of_theirs() {
         let plan = RoundPlan { builds: 3, ..asked(12, 2) };
         let builds = plan.builds_of_blocks();
+        assert_eq!(builds.len(), 9, "six blocks, and three in reserve");
         for turn in builds.chunks(3) {
             let mut turn = turn.to_vec();
             turn.sort_unstable();
             assert_eq!(turn, [0, 1, 2], "each comes once before any comes again: {builds:?}");
         }
-        assert_eq!(RoundPlan { rounds: 30, ..plan.clone() }.builds_of_blocks()[..6], builds);
+        assert_eq!(RoundPlan { rounds: 30, ..plan.clone() }.builds_of_blocks()[..9], builds);
         let others = |seed| RoundPlan { seed, rounds: 30, ..plan.clone() }.builds_of_blocks();
         assert!((0..10).any(|seed| others(seed) != others(11)));
         let design = plan.design([0, 2]).unwrap();
@@ -241,7 +259,7 @@ mod tests {
         }
         // With a process for each window there are builds, and no starts.
         let own = RoundPlan { builds: 3, ..asked(7, 0) }.design([0, 2]).unwrap();
-        assert_eq!((own.starts, own.blocks.len()), (0, 14));
+        assert_eq!((own.starts, own.blocks.len()), (0, 22));
         for (builds, rounds, told) in [
             (2, 12, "2 builds of A and 2 of B can't be compared"),
             (5, 8, "5 builds need 5 blocks of rounds, and there are 4"),

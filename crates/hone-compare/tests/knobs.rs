@@ -61,6 +61,8 @@ fn verdicts(plan: &RoundPlan, rounds: &Rounds, resamples: u32) -> Vec<Verdict> {
                         took_s: 0.0,
                         troubles: Default::default(),
                         late: Default::default(),
+                        started: [true, true],
+                        failed_share: [0.0; 2],
                     })
                     .collect::<Vec<_>>()
             };

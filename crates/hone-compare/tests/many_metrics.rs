@@ -29,6 +29,8 @@ fn pairs(random: &mut ChaCha8Rng, order: &[PairKind], together: f64) -> Vec<Pair
             took_s: 0.0,
             troubles: Default::default(),
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         }
     };
     order.iter().enumerate().map(one).collect()

@@ -44,6 +44,8 @@ fn one_stall_in_one_window_is_not_shown() {
                     took_s: 0.0,
                     troubles: Default::default(),
                     late: Default::default(),
+                    started: [true, true],
+                    failed_share: [0.0; 2],
                 };
                 let measured: Vec<_> = (0..pairs).map(|index| pair(index, &mut random)).collect();
                 for judgement in judge(&design, &measured).judgements {
@@ -86,6 +88,8 @@ fn stalls_that_fall_on_both_arms_alike_stay_silent() {
                 took_s: 0.0,
                 troubles: Default::default(),
                 late: Default::default(),
+                started: [true, true],
+                failed_share: [0.0; 2],
             };
             let measured: Vec<_> = design.order.iter().enumerate().map(pair).collect();
             let verdict = judge(&design, &measured).judgements[0].verdict;

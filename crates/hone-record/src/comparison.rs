@@ -35,6 +35,9 @@ pub struct Rule {
     pub secondary: Vec<Metric>,
     /// The secondary metrics that must not get worse: one that does makes the whole result worse.
     pub guards: Vec<Metric>,
+    /// Whether nobody named the guards: they are Hone's own choice, and withhold no verdict where they can't be told.
+    #[serde(default)]
+    pub default_guards: bool,
     /// Two-sided error of the primary interval (0.05 means a 95 % interval).
     pub alpha: f64,
     /// A ratio inside 1/(1+d) to 1+d is as good as equal.
@@ -59,7 +62,7 @@ pub struct Design {
     pub pairs: u32,
     /// A/A pairs of the control.
     pub control_pairs: u32,
-    /// The order of all pairs; `true` in `swapped` means that the second arm is started or sent to first.
+    /// The order of all pairs, those of the reserve last; `true` in `swapped` means that the second arm is started or sent to first.
     pub order: Vec<PairKind>,
     /// See `order`; same length.
     pub swapped: Vec<bool>,
@@ -91,6 +94,9 @@ pub struct Design {
     /// their layout, in control pairs too. 0 where every pair has processes of its own.
     #[serde(default)]
     pub starts: u32,
+    /// Pairs at the end of `order` that are measured only in place of excluded pairs of their kind. 0 in older designs.
+    #[serde(default)]
+    pub reserve: u32,
 }
 
 fn one_build_each() -> [u32; 2] {
@@ -101,6 +107,19 @@ impl Design {
     /// Whether the A/B pairs carry the luck of several builds: their intervals then rest on builds, and not on starts.
     pub fn has_several_builds(&self) -> bool {
         self.builds != [1, 1]
+    }
+
+    /// Pairs that are measured in any case: all of the order but the reserve.
+    pub fn planned(&self) -> usize {
+        self.order.len().saturating_sub(self.reserve as usize)
+    }
+
+    /// Whether a pair of the order has its turn after so many of its kind were measured and counted. A planned pair always has. One of
+    /// the reserve has it while excluded pairs leave fewer of its kind than planned. Only the count decides, never what pairs showed.
+    pub fn is_due(&self, index: usize, counted_of_its_kind: usize) -> bool {
+        let Some(kind) = self.order.get(index) else { return false };
+        let wanted = self.order[..self.planned()].iter().filter(|one| *one == kind).count();
+        index < self.planned() || counted_of_its_kind < wanted
     }
 
     /// The block of a pair; 0 where there are none.
@@ -271,6 +290,16 @@ pub struct PairOutcome {
     /// Whether the load's generator was late for the first and for the second arm.
     #[serde(default)]
     pub late: [bool; 2],
+    /// Whether the first and the second arm got ready, or were not asked to.
+    #[serde(default = "both_started")]
+    pub started: [bool; 2],
+    /// Share of the requests of the first and of the second arm that failed, 0 to 1.
+    #[serde(default)]
+    pub failed_share: [f64; 2],
+}
+
+fn both_started() -> [bool; 2] {
+    [true, true]
 }
 
 impl PairOutcome {
@@ -395,7 +424,7 @@ pub struct Comparison {
     /// What was promised before the first A/B window.
     #[serde(default)]
     pub pilot: Option<Pilot>,
-    /// Pairs of the design that the budget's clock left out.
+    /// Planned pairs of the design that the budget's clock left out. Pairs of the reserve are none of them.
     #[serde(default)]
     pub unmeasured_pairs: u32,
     /// Arms of several builds that are one layout all the same.
@@ -428,6 +457,9 @@ pub struct LeaningTroubles {
 
 /// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
 const LEANING: f64 = 0.25;
+
+/// A larger share of failed requests than before that counts: less is what one lost connection makes.
+pub const MORE_FAILURES: f64 = 0.001;
 
 /// Probability that a fair coin shows heads at least `heads` times in `tosses`.
 fn at_least(heads: u32, tosses: u32) -> f64 {
@@ -483,11 +515,49 @@ impl Comparison {
         })
     }
 
+    /// The metrics beside the primary one that came out worse, guard metrics first. Of the figures of one CPU time the first is named, and
+    /// none beside a primary metric that is one of them and worse, too.
+    pub fn regressions(&self) -> Vec<&Judgement> {
+        let is_guard = |found: &&Judgement| self.design.rule.guards.contains(&found.estimate.metric);
+        let worse = || self.judgements.iter().filter(|found| found.verdict == Verdict::Worse);
+        let others = || worse().filter(|found| !found.primary);
+        let mut has_cpu = worse().any(|found| found.primary && found.estimate.metric.is_cpu());
+        let ordered = others().filter(is_guard).chain(others().filter(|found| !is_guard(found)));
+        ordered
+            .filter(|found| !found.estimate.metric.is_cpu() || !std::mem::replace(&mut has_cpu, true))
+            .collect()
+    }
+
+    /// Whether anything was shown to be worse: the verdict on the whole, or any metric. A gain of the primary metric does not outweigh it.
+    pub fn has_regression(&self) -> bool {
+        self.verdict() == Verdict::Worse
+            || self.judgements.iter().any(|found| found.verdict == Verdict::Worse)
+    }
+
+    /// Whether B is worse since it alone does not sustain the load, and A does. What metrics say of the rest is then no news.
+    pub fn b_does_not_sustain(&self) -> bool {
+        let alone = self.pairs.iter().filter(|pair| {
+            pair.kind == PairKind::Test && pair.troubles[0].is_empty() && !pair.troubles[1].is_empty()
+        });
+        // A lost connection or a moved leader leaves a window that counts.
+        let (excluded, counted): (Vec<_>, Vec<_>) = alone.partition(|pair| pair.dropped.is_some());
+        let is_clear = self.leaning_troubles().is_some_and(|leaning| leaning.is_b && leaning.is_clear);
+        is_clear && excluded.len() > counted.len()
+    }
+
+    /// What happened to B in the last A/B pair in which it alone had trouble.
+    pub fn last_trouble_of_b(&self) -> Option<&str> {
+        let tests = self.pairs.iter().rev().filter(|pair| pair.kind == PairKind::Test);
+        let mut alone = tests.filter(|pair| pair.troubles[0].is_empty());
+        alone.find_map(|pair| pair.troubles[1].first().map(String::as_str))
+    }
+
     /// The guard rails that could not be looked at: metrics named as guards without an estimate, or without a control that can
     /// be read and is silent, where one was planned.
     pub fn unseen_guards(&self) -> impl Iterator<Item = Metric> {
         let of = |guard: Metric| self.judgements.iter().find(move |found| found.estimate.metric == guard);
-        let guards = self.design.rule.guards.iter().copied();
+        let rule = &self.design.rule;
+        let guards = rule.guards.iter().copied().filter(|_| !rule.default_guards);
         guards.filter(move |guard| {
             self.not_estimated.contains_key(guard)
                 || of(*guard).is_some_and(|found| self.lacks_control(found))
@@ -498,6 +568,7 @@ impl Comparison {
     pub fn undecided_guards(&self) -> impl Iterator<Item = &Judgement> {
         self.judgements.iter().filter(|judgement| {
             judgement.verdict == Verdict::NotShown
+                && !self.design.rule.default_guards
                 && self.design.rule.guards.contains(&judgement.estimate.metric)
                 && !self.lacks_control(judgement)
         })
@@ -588,6 +659,29 @@ impl Comparison {
         Some(LeaningTroubles { is_b: b > a, is_clear, why })
     }
 
+    /// That B fails more requests than A, below the share at which a window is excluded: in words, with the mean shares. `None` where it is
+    /// not shown. An exact sign test over the A/B pairs that count, in which the shares differ by more than [`MORE_FAILURES`].
+    pub fn more_failures(&self) -> Option<String> {
+        let counts = |pair: &&PairOutcome| pair.kind == PairKind::Test && pair.dropped.is_none();
+        let shares: Vec<[f64; 2]> = self.pairs.iter().filter(counts).map(|pair| pair.failed_share).collect();
+        let above = |less: usize, more: usize| {
+            shares.iter().filter(|share| share[more] > share[less] + MORE_FAILURES).count() as u32
+        };
+        let (a, b) = (above(1, 0), above(0, 1));
+        if b == 0 || at_least(b, a + b) > self.design.rule.alpha / 2.0 {
+            return None;
+        }
+        let mean =
+            |side: usize| 100.0 * shares.iter().map(|share| share[side]).sum::<f64>() / shares.len() as f64;
+        Some(format!(
+            "error rate is worse: {:.3} % of the requests fail in {}, {:.3} % in {}",
+            mean(1),
+            self.b,
+            mean(0),
+            self.a
+        ))
+    }
+
     /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
     fn leaning(&self, verdict: Verdict) -> Option<(Verdict, String)> {
         let LeaningTroubles { is_b, is_clear, why } = self.leaning_troubles()?;
@@ -612,7 +706,7 @@ impl Comparison {
     }
 
     fn verdict_of_metrics(&self) -> Verdict {
-        if self.broken_guards().next().is_some() {
+        if self.broken_guards().next().is_some() || self.more_failures().is_some() {
             return Verdict::Worse;
         }
         match self.primary().map(|judgement| judgement.verdict) {

@@ -1,5 +1,7 @@
 //! What was tried, what was decided, and why: one entry of the ledger.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Comparison, Foretold, Metric, Verdict};
@@ -47,6 +49,9 @@ pub struct LedgerEntry {
     pub pairs: Option<u32>,
     /// What was found; `None` where nothing was measured.
     pub verdict: Option<Verdict>,
+    /// Metrics beside the primary one that came out worse: ratio and interval. Empty in older entries.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub worse: BTreeMap<Metric, [f64; 3]>,
     /// What was done about it: `keep`, `drop`, `accepted`, `rejected`, `put back`, `foretold`, `applied` ...
     pub decision: String,
     /// Why, in words.
@@ -115,7 +120,20 @@ impl LedgerEntry {
         self.values = primary.map(|estimate| [estimate.value_a, estimate.value_b]);
         self.pairs = primary.map(|estimate| estimate.pairs);
         self.verdict = Some(comparison.verdict());
+        let figures = |found: &crate::Estimate| (found.metric, [found.ratio, found.low, found.high]);
+        self.worse = comparison.regressions().into_iter().map(|found| figures(&found.estimate)).collect();
         self
+    }
+
+    /// The verdict for people, with every metric that is worse beside it: `better, p99 worse`. Empty where nothing was measured.
+    pub fn verdict_words(&self) -> String {
+        let worse = self.worse.keys().map(|metric| format!("{} worse", metric.label()));
+        self.verdict
+            .map(|verdict| verdict.label().to_owned())
+            .into_iter()
+            .chain(worse)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// The altitude of the change (`binary`, `broker`, `client`, `host`); `None` where the change begins with none, or with several.

@@ -113,6 +113,11 @@ impl Metric {
         matches!(self, LatencyP50 | LatencyP90 | LatencyP99 | LatencyP999 | LatencyMax)
     }
 
+    /// Whether it is the target's CPU, per whatever.
+    pub fn is_cpu(self) -> bool {
+        matches!(self, Self::CpuPerRecord | Self::CpuPerRequest | Self::UserCpuPerRecord)
+    }
+
     /// Requests that a window needs before it tells a percentile: ten beyond the quantile. `None` for what is no percentile.
     pub fn samples_needed(self) -> Option<u64> {
         match self {

@@ -428,6 +428,12 @@ impl Window {
         self.events.iter().any(|event| event.kind == EventKind::Interrupted)
     }
 
+    /// Share of the requests that were not acknowledged, 0 to 1.
+    pub fn failed_share(&self) -> f64 {
+        let failed = self.facts.requests.saturating_sub(self.facts.acked_requests);
+        failed as f64 / self.facts.requests.max(1) as f64
+    }
+
     /// CPU per record in microseconds, without what the target would have taken in the same time with no load. `None` where
     /// [`Metric::CpuPerRecord`] has no value, or nobody has looked at the idle target.
     pub fn cpu_us_per_record_beyond_idling(&self) -> Option<f64> {

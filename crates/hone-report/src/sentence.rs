@@ -46,15 +46,16 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
     }
 }
 
-/// The verdict in one sentence: the primary metric, and the guard rails when one is broken. Behind it what qualifies it: an arm
-/// that failed alone, and guard rails that did not hold for sure.
+/// The verdict in one sentence: the primary metric, and every metric that is worse. Behind it what qualifies it: an arm
+/// that failed alone, and guard metrics that did not hold for sure.
 pub(crate) fn verdict(comparison: &Comparison) -> String {
     let sentence = match comparison.primary() {
+        _ if comparison.b_does_not_sustain() => does_not_sustain(comparison),
         Some(judgement) => judged(comparison, judgement),
         None => without_primary(comparison),
     };
-    let sentence = match broken_guards(comparison) {
-        Some(broken) => format!("{}; {broken}.", sentence.trim_end_matches('.')),
+    let sentence = match regressions(comparison) {
+        Some(worse) => format!("{}; {worse}.", sentence.trim_end_matches('.')),
         None => sentence,
     };
     std::iter::once(sentence).chain(qualifications(comparison)).collect::<Vec<_>>().join(" ")
@@ -80,16 +81,29 @@ fn qualifications(comparison: &Comparison) -> Vec<String> {
     troubles.into_iter().chain(unseen).chain(undecided).collect()
 }
 
-/// The guard rails that a variant broke, without a final point.
-fn broken_guards(comparison: &Comparison) -> Option<String> {
-    let broken: Vec<String> =
-        comparison.broken_guards().map(|judgement| named(comparison, judgement, judgement.verdict)).collect();
-    let names = broken.join(", ");
-    match broken.len() {
-        0 => None,
-        1 => Some(format!("but a guard rail is broken, {names}, so the whole is worse")),
-        _ => Some(format!("but guard rails are broken, {names}, so the whole is worse")),
+/// That B alone failed again and again.
+fn does_not_sustain(comparison: &Comparison) -> String {
+    let last = comparison
+        .last_trouble_of_b()
+        .map(|trouble| format!(" The last time: {}.", trouble.trim_end_matches('.')));
+    format!("Worse: {} does not sustain this load.{}", comparison.b, last.unwrap_or_default())
+}
+
+/// What got worse beside the primary metric, without a final point.
+fn regressions(comparison: &Comparison) -> Option<String> {
+    let is_guard = |judgement: &Judgement| comparison.design.rule.guards.contains(&judgement.estimate.metric);
+    let worse = comparison.regressions();
+    let named = worse.iter().map(|judgement| named(comparison, judgement, judgement.verdict));
+    let all: Vec<String> = named.chain(comparison.more_failures()).collect();
+    if all.is_empty() {
+        return None;
     }
+    let whole = if worse.iter().any(|one| is_guard(one)) || comparison.more_failures().is_some() {
+        ": a guard metric, so the whole is worse"
+    } else {
+        ""
+    };
+    Some(format!("but worse in {}{whole}", all.join(", ")))
 }
 
 fn judged(comparison: &Comparison, judgement: &Judgement) -> String {
@@ -582,6 +596,8 @@ mod tests {
                 took_s: 0.0,
                 troubles: [vec![], vec!["pgo crashed".to_owned()]],
                 late: Default::default(),
+                started: [true, true],
+                failed_share: [0.0; 2],
             })
             .collect();
         let why = "pgo alone had trouble in 3 A/B pairs, the other arm alone in 0";

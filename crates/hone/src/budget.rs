@@ -91,6 +91,7 @@ pub(crate) fn measure_pilot(
         spent_s < PILOT_S.min(wanted.total_s * PILOT_SHARE)
             && spent_s + longest_s <= wanted.total_s * PILOT_SHARE_MOST
     })?;
+    let pairs = pairs.pairs;
     let counted = pairs.iter().filter(|pair| pair.dropped.is_none()).count();
     if counted < fewest && pairs.len() == contest.design.order.len() {
         bail!(none_counts(&pairs, counted));
@@ -208,6 +209,8 @@ mod tests {
             refused: Default::default(),
             disturbance: None,
             both_controls: false,
+            reserve: Some(0),
+            default_guards: false,
         }
     }
 
@@ -225,6 +228,8 @@ mod tests {
             took_s: 4.0,
             troubles: Default::default(),
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         };
         (0..6).map(pair).collect()
     }

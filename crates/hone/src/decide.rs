@@ -10,7 +10,7 @@ use crate::require::Rule;
 use crate::show;
 
 /// More failed requests than before, as a share of all, that no step may bring.
-pub(crate) const FAILED_MORE: f64 = 0.001;
+pub(crate) const FAILED_MORE: f64 = hone_record::MORE_FAILURES;
 /// Seconds' worth of records that consumers may lag in any case: less is what a batch or a poll makes.
 pub(crate) const LAG_S: f64 = 0.1;
 /// Share of the windows in which a rule of the user must be met.

@@ -63,6 +63,8 @@ pub(crate) struct Clock {
     /// What the pairs of earlier attempts took.
     pub(crate) earlier_s: f64,
     pub(crate) started: Instant,
+    /// Whether it limits the reserve alone: the planned pairs were begun in the knowledge that they fit.
+    pub(crate) for_the_reserve: bool,
 }
 
 impl Clock {
@@ -99,11 +101,20 @@ pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comp
     let ended = format!("{}ended.json", contest.prefix);
     // Whoever has seen the verdict does not measure on until he likes it.
     let is_ended = contest.folder.read_note::<bool>(&ended)?.is_some();
-    let pairs = measure_pairs(contest, progress, |longest_s, left_s, _| !is_ended && left_s >= longest_s)?;
-    if pairs.len() < contest.design.order.len() && !is_ended {
+    let measured = match is_ended {
+        true => MeasuredPairs { pairs: pairs_on_disk(contest)?, is_cut: false },
+        false => measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?,
+    };
+    if measured.is_cut {
         contest.folder.write_note(&ended, &true)?;
     }
-    Ok(judged(contest, pairs))
+    Ok(judged(contest, measured.pairs))
+}
+
+/// The pairs of a comparison that has ended, in their order.
+fn pairs_on_disk(contest: &Contest<'_>) -> Result<Vec<PairOutcome>> {
+    let notes = (0..contest.design.order.len()).map(|index| contest.folder.read_note(&contest.note(index)));
+    notes.filter_map(Result::transpose).collect()
 }
 
 /// Puts a design on the disk before the first window. Where one lies there, windows may have been measured under it, and no other
@@ -128,8 +139,18 @@ pub(crate) fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> R
     }
 }
 
+/// Pairs as far as they were measured.
+pub(crate) struct MeasuredPairs {
+    pub(crate) pairs: Vec<PairOutcome>,
+    /// Whether the clock, or a B that does not sustain the load, ended them before the design did.
+    pub(crate) is_cut: bool,
+}
+
 /// Measures the pairs of the contest's design in their order, as long as `goes_on` says so: it hears the longest pair so far,
-/// what is left of the clock, and how many pairs count. Nobody asks what the pairs showed.
+/// what is left of the clock, and how many pairs count. Pairs of the reserve follow for those that were excluded. Nobody asks what the
+/// pairs showed.
+///
+/// A B that alone fails in pair after pair ends them: [`Comparison::verdict`] calls it worse.
 ///
 /// # Errors
 /// As for [`compare`].
@@ -137,47 +158,75 @@ pub(crate) fn measure_pairs(
     contest: &Contest<'_>,
     progress: &Progress,
     mut goes_on: impl FnMut(f64, f64, usize) -> bool,
-) -> Result<Vec<PairOutcome>> {
+) -> Result<MeasuredPairs> {
     let mut pairs: Vec<PairOutcome> = Vec::new();
-    let (mut failures, mut longest_s, mut counted) = (InARow::default(), 0.0_f64, 0);
-    for index in 0..contest.design.order.len() {
-        let note = format!("{}pairs/{index:03}.json", contest.prefix);
-        let pair: PairOutcome = match contest.folder.read_note::<PairOutcome>(&note)? {
-            Some(pair) => pair,
+    let (mut failures, mut longest_s, mut counted) = (InARow::default(), 0.0_f64, [0_usize; 2]);
+    for (index, kind) in contest.design.order.iter().copied().enumerate() {
+        if !contest.design.is_due(index, counted[place_of(kind)]) {
+            continue;
+        }
+        let note = contest.note(index);
+        let (pair, failed) = match contest.folder.read_note::<PairOutcome>(&note)? {
+            Some(pair) => (pair, None),
             None => {
-                if contest.clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
-                    break;
+                let is_planned = index < contest.design.planned();
+                let clock = contest.clock.filter(|clock| !(clock.for_the_reserve && is_planned));
+                if clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted.iter().sum())) {
+                    return Ok(MeasuredPairs { pairs, is_cut: true });
                 }
                 let pair = contest.measure(index, progress).map_err(|error| contest.in_pair(index, error))?;
                 contest.folder.write_note(&note, &pair.outcome)?;
                 progress.pair(&contest.design, &pair.outcome);
-                // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
-                if failures.gives_up(pair.outcome.kind, pair.failed) {
-                    let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "control" };
-                    let reason = pair.outcome.dropped.as_deref().unwrap_or_default();
-                    let all = || pairs.iter().chain(std::iter::once(&pair.outcome));
-                    let of_b = pair.outcome.kind == PairKind::Test && last_were_of(1, all());
-                    let late = [0, 1]
-                        .into_iter()
-                        .find(|side| pair.outcome.kind == PairKind::Test && last_were_late_for(*side, all()));
-                    let of_a = match pair.outcome.kind {
-                        PairKind::Test => last_were_of(0, all()),
-                        // Of equal arms: nothing is known against B where it has stood all its windows.
-                        PairKind::Control => b_has_stood(all()),
-                    };
-                    let words = format!(
-                        "{FAILURES_IN_A_ROW} {kind} pairs in a row do not count, the last because {reason}"
-                    );
-                    bail!(GaveUp { of_a, of_b, late, words });
-                }
-                pair.outcome
+                (pair.outcome, Some(pair.failed))
             }
         };
         longest_s = longest_s.max(pair.took_s);
-        counted += usize::from(pair.dropped.is_none());
+        counted[place_of(kind)] += usize::from(pair.dropped.is_none());
         pairs.push(pair);
+        // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
+        let Some(failed) = failed else { continue };
+        match failures.count(kind, failed) {
+            row if row < FAILURES_IN_A_ROW => {}
+            row if b_alone_fails(row, &pairs) => {
+                if row >= FAILURES_OF_B_ALONE {
+                    return Ok(MeasuredPairs { pairs, is_cut: true });
+                }
+            }
+            row if counted[place_of(kind)] > 0 && only_late(row, kind, &pairs) => {}
+            _ => bail!(GaveUp::after(kind, &pairs)),
+        }
     }
-    Ok(pairs)
+    Ok(MeasuredPairs { pairs, is_cut: false })
+}
+
+/// So many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of the cases,
+/// which is below half the usual error of 5 %.
+const FAILURES_OF_B_ALONE: u32 = 6;
+
+/// Whether the last A/B pairs, so many, all failed by B alone, and B has started in one of them: one that never starts is most likely
+/// called with the wrong arguments.
+fn b_alone_fails(row: u32, pairs: &[PairOutcome]) -> bool {
+    let tests = || pairs.iter().rev().filter(|pair| pair.kind == PairKind::Test).take(row as usize);
+    pairs.last().is_some_and(|last| last.kind == PairKind::Test)
+        && tests().all(|pair| is_alone_in_trouble(1, pair))
+        && tests().any(|pair| pair.started[1])
+}
+
+/// Whether nothing but a generator that fell behind is why the last pairs of a kind are excluded. A busy machine does that for a while:
+/// pairs that counted before are no reason to stop, and the reserve is there for these.
+fn only_late(row: u32, kind: PairKind, pairs: &[PairOutcome]) -> bool {
+    let mut last = pairs.iter().rev().filter(|pair| pair.kind == kind).take(row as usize);
+    last.all(|pair| pair.troubles.iter().all(Vec::is_empty) && pair.late != [false, false])
+}
+
+/// Whether one side had trouble and the other had none.
+fn is_alone_in_trouble(side: usize, pair: &PairOutcome) -> bool {
+    !pair.troubles[side].is_empty() && pair.troubles[1 - side].is_empty()
+}
+
+/// Where a kind of pair is counted.
+fn place_of(kind: PairKind) -> usize {
+    usize::from(kind == PairKind::Test)
 }
 
 /// An arm failed too often running for another pair to make sense.
@@ -191,6 +240,27 @@ pub(crate) struct GaveUp {
     /// late in one of them at least. No fault of a target; of the same generator it tells that it does not keep up with what is asked on that side.
     pub(crate) late: Option<usize>,
     words: String,
+}
+
+impl GaveUp {
+    /// Says whose failures they were, after the last pair, which is of this kind.
+    fn after(kind: PairKind, pairs: &[PairOutcome]) -> Self {
+        let is_test = kind == PairKind::Test;
+        let name = if is_test { "A/B" } else { "control" };
+        let reason = pairs.last().and_then(|pair| pair.dropped.as_deref()).unwrap_or_default();
+        Self {
+            of_a: match kind {
+                PairKind::Test => last_were_of(0, pairs.iter()),
+                // Of equal arms: nothing is known against B where it has stood all its windows.
+                PairKind::Control => b_has_stood(pairs.iter()),
+            },
+            of_b: is_test && last_were_of(1, pairs.iter()),
+            late: [0, 1].into_iter().find(|side| is_test && last_were_late_for(*side, pairs.iter())),
+            words: format!(
+                "{FAILURES_IN_A_ROW} {name} pairs in a row do not count, the last because {reason}"
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -214,9 +284,8 @@ impl std::error::Error for GaveUp {}
 
 /// Whether in the last A/B pairs one side (0 for A, 1 for B) had trouble and the other had none.
 fn last_were_of<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
-    let tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
-    let mut troubles = tests.map(|pair| &pair.troubles);
-    troubles.all(|troubles| !troubles[side].is_empty() && troubles[1 - side].is_empty())
+    let mut tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
+    tests.all(|pair| is_alone_in_trouble(side, pair))
 }
 
 /// The same with a generator that was late among the troubles, where there is one.
@@ -240,11 +309,11 @@ fn b_has_stood<'a>(pairs: impl Iterator<Item = &'a PairOutcome>) -> bool {
 struct InARow([u32; 2]);
 
 impl InARow {
-    /// Counts a pair, and says whether one more would fail too.
-    fn gives_up(&mut self, kind: PairKind, failed: bool) -> bool {
-        let row = &mut self.0[usize::from(kind == PairKind::Test)];
+    /// Counts a pair, and says how many of its kind have failed running.
+    fn count(&mut self, kind: PairKind, failed: bool) -> u32 {
+        let row = &mut self.0[place_of(kind)];
         *row = if failed { *row + 1 } else { 0 };
-        *row == FAILURES_IN_A_ROW
+        *row
     }
 }
 
@@ -259,7 +328,7 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         workload,
         unlike_promises: unlike_promises(contest, &pairs),
         design: contest.design.clone(),
-        unmeasured_pairs: (contest.design.order.len() - pairs.len()) as u32,
+        unmeasured_pairs: unmeasured(&contest.design, &pairs),
         pairs,
         judgements: found.judgements,
         not_estimated: found.not_estimated,
@@ -268,6 +337,13 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         pilot: contest.pilot.clone(),
         one_layout: Vec::new(),
     }
+}
+
+/// Planned pairs that are not there.
+fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
+    let planned = design.planned();
+    let measured = pairs.iter().filter(|pair| (pair.index as usize) < planned).count();
+    planned.saturating_sub(measured) as u32
 }
 
 /// As the first A/B pair saw the targets: nobody changes them in between but the run itself.
@@ -287,6 +363,10 @@ struct Measured {
 }
 
 impl Contest<'_> {
+    fn note(&self, index: usize) -> String {
+        format!("{}pairs/{index:03}.json", self.prefix)
+    }
+
     fn measure(&self, index: usize, progress: &Progress) -> Result<Measured> {
         let begun = Instant::now();
         let kind = self.design.order[index];
@@ -398,11 +478,8 @@ impl Contest<'_> {
             let part = of_arm(self.window_alone(side, progress));
             match held.end(part)? {
                 Ok(window) => seen.windows[index] = Some(window),
-                // The other window would have nothing to be held against.
-                Err(failure) => {
-                    seen.failures.push(failure);
-                    break;
-                }
+                // The other side is loaded all the same: whether it sustains what this one did not is the answer.
+                Err(failure) => seen.failures.push(failure),
             }
         }
         Ok(seen)
@@ -436,8 +513,11 @@ impl Contest<'_> {
 
     fn start(&self, side: &Side) -> Result<Running> {
         let arm = &side.arm;
-        arm.start(self.runner, &self.folder.scratch())
-            .with_context(|| ArmFailed { side: side.index, what: format!("{} {DID_NOT_START}", arm.name) })
+        arm.start(self.runner, &self.folder.scratch()).with_context(|| ArmFailed {
+            side: side.index,
+            at: Stage::Start,
+            what: format!("{} {DID_NOT_START}", arm.name),
+        })
     }
 
     fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {
@@ -488,7 +568,11 @@ impl Contest<'_> {
                 }
                 Ok(prepared)
             })
-            .with_context(|| ArmFailed { side: side.index, what: format!("loading {}", side.arm.name) })
+            .with_context(|| ArmFailed {
+                side: side.index,
+                at: Stage::Load,
+                what: format!("loading {}", side.arm.name),
+            })
     }
 
     /// An error that ends the run, with the pair in which it came.
@@ -506,6 +590,9 @@ impl Contest<'_> {
         }
         let troubles = seen.troubles();
         let late = [0, 1].map(|side: usize| seen.windows[side].as_ref().is_some_and(is_late));
+        let failed_to_start =
+            |side| seen.failures.iter().any(|one| one.side == side && one.at == Stage::Start);
+        let started = [0, 1].map(|side: usize| !failed_to_start(side));
         let failure = seen.failures.first().map(|failure| failure.reason.clone());
         let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
         let failed = failure.is_some();
@@ -517,6 +604,8 @@ impl Contest<'_> {
         let values = |window: &Window| -> BTreeMap<Metric, f64> {
             Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
         };
+        let failed_share =
+            [0, 1].map(|side: usize| seen.windows[side].as_ref().map_or(0.0, Window::failed_share));
         let [values_a, values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
         let mut names = [String::new(), String::new()];
         for ((name, side), window) in names.iter_mut().zip(["a", "b"]).zip(seen.windows) {
@@ -537,6 +626,8 @@ impl Contest<'_> {
             took_s: begun.elapsed().as_secs_f64(),
             troubles,
             late,
+            started,
+            failed_share,
         };
         Ok(Measured { outcome, failed })
     }
@@ -554,6 +645,7 @@ struct Seen {
 struct Failure {
     /// Its place in the pair: 0 for A, 1 for B or a twin.
     side: usize,
+    at: Stage,
     reason: String,
 }
 
@@ -584,7 +676,17 @@ impl Seen {
 #[derive(Debug)]
 struct ArmFailed {
     side: usize,
+    at: Stage,
     what: String,
+}
+
+/// How far an arm had come when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It was not ready yet.
+    Start,
+    /// It was ready, and loaded or about to be.
+    Load,
 }
 
 impl std::fmt::Display for ArmFailed {
@@ -677,7 +779,8 @@ fn guard_for(load: &Workload, place: &Place) -> Duration {
 }
 
 fn in_its_window(side: &Side) -> ArmFailed {
-    ArmFailed { side: side.index, what: format!("{} failed in its window", side.arm.name) }
+    let what = format!("{} failed in its window", side.arm.name);
+    ArmFailed { side: side.index, at: Stage::Load, what }
 }
 
 /// Tells what an arm did from what ends the run. An arm that crashes is a result: a pair that does not count, kept with its
@@ -691,8 +794,8 @@ fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
         Ok(done) => Ok(Ok(done)),
         // Whoever ends a window makes an arm fail in it, which is not the arm's doing.
         Err(_) if interrupt::requested() => bail!("interrupted"),
-        Err(error) => match side_that_failed(&error) {
-            Some(side) => Ok(Err(Failure { side, reason: in_one_line(&error) })),
+        Err(error) => match arm_that_failed(&error) {
+            Some((side, at)) => Ok(Err(Failure { side, at, reason: in_one_line(&error) })),
             None => Err(error),
         },
     }
@@ -705,8 +808,9 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ")
 }
 
-fn side_that_failed(error: &anyhow::Error) -> Option<usize> {
-    error.downcast_ref::<ArmFailed>().filter(|_| is_of_a_target(error)).map(|failed| failed.side)
+fn arm_that_failed(error: &anyhow::Error) -> Option<(usize, Stage)> {
+    let failed = error.downcast_ref::<ArmFailed>().filter(|_| is_of_a_target(error))?;
+    Some((failed.side, failed.at))
 }
 
 /// Whether it is an error that a target can cause: it did not start, did not answer, broke off.
@@ -826,7 +930,8 @@ mod tests {
         use PairKind::{Control, Test};
         let given_up = |pairs: &[(PairKind, bool)]| {
             let mut row = InARow::default();
-            pairs.iter().position(|(kind, failed)| row.gives_up(*kind, *failed))
+            let gives_up = |(kind, failed): &(PairKind, bool)| row.count(*kind, *failed) == FAILURES_IN_A_ROW;
+            pairs.iter().position(gives_up)
         };
         let (b_fails, fine) = ((Test, true), (Control, false));
         assert_eq!(given_up(&[b_fails, b_fails, fine, b_fails, fine]), Some(3));
@@ -853,7 +958,7 @@ mod tests {
         assert!(a.is_empty(), "{a:?}");
         assert!(b[0].contains("was saturated (9 requests"), "{b:?}");
         assert_eq!(b[1..], ["connection 0 broke at 1.5 s", "moved at 1.5 s"]);
-        let crash = |side, what: &str| Failure { side, reason: what.to_owned() };
+        let crash = |side, what: &str| Failure { side, at: Stage::Load, reason: what.to_owned() };
         let [a, b] = [crash(0, "A ended"), crash(1, "B ended")];
         let alone = Seen::both([Err(a.clone()), Ok(late)]);
         assert_eq!(alone.troubles(), [vec!["A ended".to_owned()], vec![]]);
@@ -877,6 +982,8 @@ mod tests {
             took_s: 0.0,
             troubles: [a, b].map(|list| list.iter().map(|word| (*word).to_owned()).collect()),
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         };
         let (test, control) = (PairKind::Test, PairKind::Control);
         let of_b = || pair(test, &[], &["died"]);
@@ -908,7 +1015,11 @@ mod tests {
     fn a_side_that_can_not_be_had_is_told_from_a_run_that_can_not_go_on() {
         let both = Differ { loads: true, sets: true };
         let loading = |error: LoadError| {
-            anyhow::Error::from(error).context(ArmFailed { side: 1, what: "loading B".to_owned() })
+            anyhow::Error::from(error).context(ArmFailed {
+                side: 1,
+                at: Stage::Load,
+                what: "loading B".to_owned(),
+            })
         };
         let client =
             || LoadError::Client { command: "c".to_owned(), problem: "none of linger_ms".to_owned() };
@@ -950,7 +1061,7 @@ mod tests {
 
     #[test]
     fn an_arm_that_fails_is_told_from_a_run_that_can_not_go_on() {
-        let of_b = || ArmFailed { side: 1, what: "loading B".to_owned() };
+        let of_b = || ArmFailed { side: 1, at: Stage::Load, what: "loading B".to_owned() };
         let marked = |error: LoadError| anyhow::Error::from(error).context(of_b());
         let slow =
             || LoadError::Slow { address: "b:1".to_owned(), what: "Metadata".to_owned(), limit_s: 1.0 };

@@ -523,6 +523,8 @@ mod tests {
             took_s: 1.0,
             troubles: Default::default(),
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         }];
         let found = records(&folder, &comparison).unwrap();
         let found: Vec<_> = found.iter().map(|record| (&*record.path, record.role)).collect();

@@ -91,17 +91,18 @@ impl Progress {
     }
 
     pub(crate) fn begin_pair(&self, design: &Design, index: usize) {
-        self.doing(&format!("pair {}{}", index + 1, of_all(design)));
+        self.doing(&format!("pair {}", turn(design, index)));
     }
 
     /// One line for a measured pair.
     pub(crate) fn pair(&self, design: &Design, pair: &PairOutcome) {
-        let kind = design.pair_label(pair.index as usize);
+        let index = pair.index as usize;
+        let kind = design.pair_label(index);
         let what = match &pair.dropped {
-            Some(reason) => format!("does not count: {reason}"),
+            Some(reason) => format!("excluded: {reason}"),
             None => ratios(design, pair),
         };
-        self.line(&format!("  pair {:>2}{}  {kind}  {what}", pair.index + 1, of_all(design)));
+        self.line(&format!("  pair {}  {kind}  {what}", turn(design, index)));
     }
 
     /// A view for a load.
@@ -120,9 +121,17 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Which pair it is of how many. The reserve has numbers beyond the plan.
+fn turn(design: &Design, index: usize) -> String {
+    if index >= design.planned() && design.pairs > 0 {
+        return format!("{:>2} (reserve)", index + 1);
+    }
+    format!("{:>2}{}", index + 1, of_all(design))
+}
+
 /// A pilot has as many pairs as its clock allows: nobody knows how many.
 fn of_all(design: &Design) -> String {
-    if design.pairs == 0 { " of the pilot".to_owned() } else { format!(" of {}", design.order.len()) }
+    if design.pairs == 0 { " of the pilot".to_owned() } else { format!(" of {}", design.planned()) }
 }
 
 fn ratios(design: &Design, pair: &PairOutcome) -> String {

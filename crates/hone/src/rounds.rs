@@ -84,6 +84,9 @@ pub(crate) struct Burst {
     /// Whether the load's generator was late for it.
     #[serde(default)]
     late: bool,
+    /// Share of its requests that failed.
+    #[serde(default)]
+    failed_share: f64,
     /// Whether its process was started after those of the others, since it had failed.
     #[serde(default)]
     pub(crate) younger: bool,
@@ -131,7 +134,8 @@ pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<J
     let designs = edges.iter().map(|edge| plan.design(*edge)).collect::<Result<Vec<Design>, _>>()?;
     let layout = rounds.layout()?;
     rounds.fix(&layout, &edges, &designs)?;
-    let measured = rounds.measure(&layout, progress)?;
+    let comparisons: Vec<_> = edges.iter().copied().zip(&designs).collect();
+    let measured = rounds.measure(&layout, &comparisons, progress)?;
     let judged = |(edge, design): (&[usize; 2], Design)| rounds.judged(*edge, design, &measured);
     let mut found: Vec<Comparison> = edges.iter().zip(designs).map(judged).collect();
     let on_baseline = found.split_off(count);
@@ -263,7 +267,12 @@ impl Rounds<'_> {
         format!("{}rounds/{index:03}.json", self.prefix)
     }
 
-    fn measure(&self, layout: &Layout, progress: &Progress) -> Result<Vec<Round>> {
+    fn measure(
+        &self,
+        layout: &Layout,
+        comparisons: &[([usize; 2], &Design)],
+        progress: &Progress,
+    ) -> Result<Vec<Round>> {
         let (plan, count) = (&self.plan, self.variants.len());
         let mut standing = Standing {
             block: None,
@@ -273,7 +282,10 @@ impl Rounds<'_> {
             restarted: vec![false; count],
         };
         let mut measured = Vec::new();
-        for (index, order) in (0..plan.rounds).zip(&layout.orders) {
+        for (index, order) in (0_u32..).zip(&layout.orders) {
+            if index >= plan.rounds && !lacks_pairs(comparisons, plan.rounds, &measured) {
+                break;
+            }
             let note = self.note(index);
             let block = plan.block(index);
             let build = layout.builds.get(block as usize).map_or(0, |build| *build as usize);
@@ -338,7 +350,7 @@ impl Rounds<'_> {
             if burst.failure.is_some() {
                 continue;
             }
-            progress.doing(&format!("round {} of {}", index + 1, self.plan.rounds));
+            progress.doing(&format!("round {}", turn(index, self.plan.rounds).trim_start()));
             let begun = Instant::now();
             let Some(subject) = &mut standing.subjects[*number] else { continue };
             let done = of_target(self.bench.window(subject, &workload))?;
@@ -426,11 +438,37 @@ pub(crate) fn line(round: &Round, rounds: u32, primary: Metric, names: &[(&str, 
         format!("{name} {told}")
     };
     let words: Vec<String> = names.iter().enumerate().skip(1).map(word).collect();
-    let mut line = format!("  round {:>2} of {rounds}   {}", round.index + 1, words.join("   "));
+    let mut line = format!("  round {}   {}", turn(round.index, rounds), words.join("   "));
     for reason in round.seen.iter().filter_map(|burst| burst.failure.as_ref()) {
         line.push_str(&format!("\n      {reason}"));
     }
     line
+}
+
+/// Which round it is of how many. The reserve has numbers beyond the plan.
+pub(crate) fn turn(index: u32, rounds: u32) -> String {
+    if index < rounds {
+        format!("{:>2} of {rounds}", index + 1)
+    } else {
+        format!("{:>2} (reserve)", index + 1)
+    }
+}
+
+/// Whether excluded pairs leave a comparison with fewer pairs of a kind than rounds were planned, so that a round of the reserve has its
+/// turn. Only counts decide. A variant that failed in its last rounds, all of them, will not get its pairs back.
+pub(crate) fn lacks_pairs(comparisons: &[([usize; 2], &Design)], planned: u32, measured: &[Round]) -> bool {
+    let is_lost = |number: &usize| {
+        let last = measured.iter().rev().take(FAILURES_IN_A_ROW as usize);
+        last.clone().count() == FAILURES_IN_A_ROW as usize
+            && last.clone().all(|round| round.seen.get(*number).is_none_or(|burst| burst.failure.is_some()))
+    };
+    comparisons.iter().filter(|(edge, _)| !edge.iter().any(is_lost)).any(|(edge, design)| {
+        let pairs = pairs_of(*edge, design, measured);
+        [PairKind::Test, PairKind::Control].into_iter().any(|kind| {
+            let counted = pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).count();
+            counted < planned as usize
+        })
+    })
 }
 
 /// What rounds say of one edge, whose names these are.
@@ -501,6 +539,8 @@ fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round:
         took_s: first.took_s + second.took_s,
         troubles: [first.troubles.clone(), second.troubles.clone()],
         late: [first.late, second.late],
+        started: [true, true],
+        failed_share: [first.failed_share, second.failed_share],
     }
 }
 
@@ -511,6 +551,7 @@ impl Burst {
         self.failure = why_it_does_not_count(window);
         self.troubles = troubles(window);
         self.late = is_late(window);
+        self.failed_share = window.failed_share();
         let seen = Neighbours::of(window);
         self.beside = (window.duration_s >= NEIGHBOURS_NEED_S).then(|| Beside {
             steal_share: seen.steal_share,

@@ -12,8 +12,20 @@ fn broker_command(options: &str) -> String {
 }
 
 // The tests share two cores with each other: lateness of the generator is theirs, and not what is tested here.
-const SMALL: [&str; 10] =
-    ["--rate", "800", "--duration", "0.5", "--warmup", "100", "--pairs", "6", "--lateness-limit", "2000"];
+const SMALL: [&str; 12] = [
+    "--rate",
+    "800",
+    "--duration",
+    "0.5",
+    "--warmup",
+    "100",
+    "--pairs",
+    "6",
+    "--lateness-limit",
+    "2000",
+    "--reserve",
+    "0",
+];
 
 #[test]
 fn two_addresses() {
@@ -219,4 +231,92 @@ fn an_arm_that_crashes_is_an_outcome_that_is_not_measured_again() {
         assert_eq!(resumed.json()["body"]["pairs"], pairs, "{}", resumed.stderr);
         assert_eq!(fs::read_to_string(folder.path().join("starts")).unwrap(), starts);
     }
+}
+
+/// A broker that does not start at its second, fourth and sixth start.
+fn failing_at_times(folder: &Path, name: &str) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let starts = folder.join(format!("{name}-starts"));
+    let body = format!(
+        "echo x >> {0}; case $(wc -l < {0}) in 2|4|6) echo out of luck >&2; exit 7;; esac; exec {hone} broker \"$@\"",
+        starts.display()
+    );
+    let script = stage::script(folder, name, &body);
+    format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+}
+
+/// Excluded pairs are measured again, A/B and A/A alike, until as many count as were planned; the excluded ones stay in the record.
+#[test]
+fn excluded_pairs_are_measured_again_out_of_the_reserve() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (failing_at_times(folder.path(), "broker-a"), broker_command(""));
+    let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "5", "--keep-disturbed", "--json"];
+    let small = SMALL.map(|word| if word == "0" { "4" } else { word });
+    let ran = hone_in(folder.path(), &[&args[..], &["--quiet"], &small].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let body = ran.json()["body"].clone();
+    let pairs = body["pairs"].as_array().unwrap().clone();
+    let of = |kind: &str, counts: bool| {
+        let is_one = |pair: &&serde_json::Value| pair["kind"] == kind && pair["dropped"].is_null() == counts;
+        pairs.iter().filter(is_one).count()
+    };
+    assert_eq!((of("test", true), of("control", true)), (6, 5), "{pairs:#?}");
+    assert_eq!(of("test", false) + of("control", false), 3, "each failed start is an outcome");
+    assert_eq!((pairs.len(), body["unmeasured_pairs"].as_u64()), (14, Some(0)));
+    let estimate = &body["judgements"][0]["estimate"];
+    assert_eq!((estimate["metric"].as_str(), estimate["pairs"].as_u64()), (Some("cpu-per-record"), Some(6)));
+    // Going on measures nothing again.
+    let starts = fs::read_to_string(folder.path().join("broker-a-starts")).unwrap();
+    let resumed = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json", "--quiet"]);
+    assert_eq!(resumed.json()["body"]["pairs"], body["pairs"], "{}", resumed.stderr);
+    assert_eq!(fs::read_to_string(folder.path().join("broker-a-starts")).unwrap(), starts);
+}
+
+/// It answers its warm-up, and dies in every window: that is an answer about B, and not a failed run.
+#[test]
+fn a_b_that_dies_in_every_window_is_worse() {
+    for mode in ["solo", "duet"] {
+        let folder = tempfile::tempdir().unwrap();
+        let dying = stage::script(folder.path(), "dying", "(sleep 0.6; kill -9 $$) & exec \"$@\"");
+        let (a, b) = (broker_command(""), format!("{} {}", dying.display(), broker_command("")));
+        let args = ["compare", &a, &b, "--mode", mode, "--control-pairs", "0", "--keep-disturbed"];
+        let small = SMALL.map(|word| if word == "0.5" { "1.5" } else { word });
+        let ran = hone_in(folder.path(), &[&args[..], &small].concat()).expect_code(3);
+        let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.starts_with("B against A: worse. B does not sustain this load."), "{mode}: {said}");
+        assert!(said.contains("B alone had trouble in 6 A/B pairs, the other arm alone in 0"), "{said}");
+        assert!(said.contains("The last time: B failed in its window"), "{said}");
+        let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+        assert!(comment.expect_code(0).stdout.contains("does not sustain this load"), "the comment hides it");
+        hone_in(folder.path(), &["report", "runs/compare-001"]).expect_code(0);
+    }
+}
+
+/// Stopped for 80 ms of every 1,130: 7 % of the requests wait, which no median and no CPU time shows.
+#[test]
+fn a_regression_of_p99_alone_reaches_the_first_line_the_comment_and_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let pausing = stage::script(
+        folder.path(),
+        "pausing",
+        "me=$$; (while sleep 1.05 && kill -STOP $me; do sleep 0.08; kill -CONT $me || exit; done) & exec \"$@\"",
+    );
+    let (a, b) = (broker_command(""), format!("{} {}", pausing.display(), broker_command("")));
+    let args = ["compare", &a, &b, "--mode", "duet", "--control-pairs", "5", "--keep-disturbed"];
+    let load = ["--rate", "1000", "--duration", "2.5", "--warmup", "100", "--pairs", "7"];
+    let limit = ["--lateness-limit", "2000", "--primary", "latency-p50"];
+    let ran = hone_in(folder.path(), &[&args[..], &load, &limit].concat()).expect_code(3);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (headline, _) = said.split_once(". ").unwrap();
+    assert!(headline.starts_with("B against A: p50 ") && headline.contains("p99"), "{said}");
+    assert!(headline.ends_with(" worse") && said.contains("Guard metric p99 is worse: "), "{said}");
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    let comment = comment.expect_code(0).stdout;
+    assert!(comment.starts_with(&format!("**{headline}.**")), "{comment}");
+    assert!(
+        comment.lines().any(|line| line.starts_with("| p99 | ") && line.contains("! worse")),
+        "{comment}"
+    );
+    let shown = hone_in(folder.path(), &["ledger", "show"]).expect_code(0).stdout;
+    assert!(shown.contains("p99 worse"), "{shown}");
 }

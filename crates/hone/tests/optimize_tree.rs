@@ -832,7 +832,9 @@ operations = 300000
     assert_eq!(found.variants[1].rewriting.as_ref().unwrap().rung, "full");
     assert_eq!(found.comparisons.len(), 1);
     // Six rounds, each a pair of the test and one of the control; neighbours may well disturb some.
-    assert_eq!(found.comparisons[0].pairs.len(), 12);
+    let comparison = &found.comparisons[0];
+    assert_eq!(comparison.design.planned(), 12);
+    assert!(comparison.pairs.len() >= 12, "{}", comparison.pairs.len());
     assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
 
     // Somebody's profile in place of a training: the one of the run before, and one of another program.

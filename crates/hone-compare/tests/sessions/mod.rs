@@ -68,6 +68,8 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
         took_s: 0.0,
         troubles: Default::default(),
         late: Default::default(),
+        started: [true, true],
+        failed_share: [0.0; 2],
     };
     values.iter().enumerate().map(one).collect()
 }
@@ -89,6 +91,8 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         refused: Default::default(),
         disturbance: None,
         both_controls: false,
+        reserve: Some(0),
+        default_guards: false,
     }
 }
 

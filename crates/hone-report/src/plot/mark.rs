@@ -36,7 +36,12 @@ pub(crate) fn inline_verdict(judged: Verdict) -> Element {
 
 /// The mark and the word of a verdict.
 pub(crate) fn verdict_words(judged: Verdict) -> Markup {
-    Markup::default().with(inline_verdict(judged)).with(el("span").text(judged.label()))
+    verdict_with(judged, judged.label())
+}
+
+/// The mark of a verdict with words of its own.
+pub(crate) fn verdict_with(judged: Verdict, words: &str) -> Markup {
+    Markup::default().with(inline_verdict(judged)).with(el("span").text(words))
 }
 
 fn sign(commands: &'static str) -> Element {

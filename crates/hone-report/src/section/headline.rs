@@ -161,8 +161,13 @@ fn verdict(comparison: &Comparison) -> Markup {
     block.child(paragraph(&sentence::control(comparison))).into()
 }
 
+/// Worse where anything is: a gain of the primary metric does not outweigh it.
+fn shown_verdict(comparison: &Comparison) -> Verdict {
+    if comparison.has_regression() { Verdict::Worse } else { comparison.verdict() }
+}
+
 fn sentence_of(comparison: &Comparison) -> Element {
-    let mark = mark::inline_verdict(comparison.verdict());
+    let mark = mark::inline_verdict(shown_verdict(comparison));
     el("p").class("sentence").child(mark).text(&sentence::verdict(comparison))
 }
 
@@ -173,7 +178,7 @@ fn also(others: &[&Comparison]) -> Markup {
     let item = |comparison: &&Comparison| {
         el("li")
             .child(el("b").text(&format!("{}: ", comparison.workload.name)))
-            .child(mark::inline_verdict(comparison.verdict()))
+            .child(mark::inline_verdict(shown_verdict(comparison)))
             .text(&sentence::verdict(comparison))
     };
     el("div")

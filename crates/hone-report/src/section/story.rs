@@ -19,6 +19,11 @@ use crate::table::{Cell, Column, Table, lines};
 const MOST_BYTES: usize = 24 << 20;
 
 /// What each altitude is, for who does not know the word.
+/// Worse where any metric is.
+fn shown_verdict(verdict: hone_record::Verdict, entry: &hone_record::LedgerEntry) -> hone_record::Verdict {
+    if entry.worse.is_empty() { verdict } else { hone_record::Verdict::Worse }
+}
+
 fn owner(altitude: &str) -> &'static str {
     match altitude {
         "binary" => "how the service is built",
@@ -106,7 +111,10 @@ fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
             Markup::text(&quantity::ratio(ratio)).with(el("span").class("small word").text(&interval))
         },
     );
-    let verdict = entry.verdict.map_or_else(|| Markup::text("nothing was measured"), mark::verdict_words);
+    let verdict = entry.verdict.map_or_else(
+        || Markup::text("nothing was measured"),
+        |verdict| mark::verdict_with(shown_verdict(verdict, entry), &entry.verdict_words()),
+    );
     vec![
         Cell::text(entry.metric.map_or(NONE, hone_record::Metric::label)),
         Cell::number(&known(value(0))),

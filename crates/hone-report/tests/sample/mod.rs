@@ -235,6 +235,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
             primary,
             secondary: Metric::ALL.into_iter().filter(|metric| *metric != primary).collect(),
             guards: vec![Metric::LatencyP99],
+            default_guards: false,
             alpha: 0.05,
             equivalence: 0.02,
             resamples: 10_000,
@@ -250,6 +251,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         budget: None,
         both_controls: false,
         starts: 0,
+        reserve: 0,
     }
 }
 
@@ -333,6 +335,8 @@ fn pair(
         took_s: 0.0,
         troubles: Default::default(),
         late: Default::default(),
+        started: [true, true],
+        failed_share: [0.0; 2],
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);
@@ -700,7 +704,7 @@ fn tried_entry(place: usize, (change, workload, factor, decision, expected): Tri
         rule: "misses of the L1 instruction cache fall by a third; a gain needs a tenth".to_owned(),
         came_true: expected.came_true(verdict),
     });
-    LedgerEntry {
+    LedgerEntry { worse: Default::default(),
         at_unix_ms: 1_795_200_420_000 + place as u64 * 3_600_000,
         who: "ada@builder-3".to_owned(),
         hone: "0.1.0 (0123456789ab)".to_owned(),

@@ -136,6 +136,8 @@ impl Asked {
             refused: hone_record::refused_for_loads(&loads.map(Clone::clone)),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
+            reserve: None,
+            default_guards: false,
         }
     }
 

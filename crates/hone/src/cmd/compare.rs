@@ -9,9 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
 use hone_load::Security;
-use hone_record::{
-    Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOutcome, Pilot, Verdict, Workload,
-};
+use hone_record::{Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOutcome, Pilot, Workload};
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +127,9 @@ pub(crate) struct Arguments {
     /// two brokers beside their software (disk, age of the log, heap) no control can see.
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
+    /// Most excluded pairs of each kind (A/B, A/A) to measure again [default: half as many as planned].
+    #[arg(long, value_name = "PAIRS")]
+    reserve: Option<u32>,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
     /// -p999 or -max; capacity with --slo. Throughput is no choice at a fixed rate.
     #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
@@ -149,7 +150,7 @@ pub(crate) struct Arguments {
     /// How much higher each step is than the one before, as a ratio; 1.05 unless given.
     #[arg(long, value_name = "RATIO", requires = "slo")]
     growth: Option<f64>,
-    /// A metric that must not get worse; may be repeated.
+    /// A metric that must not get worse; may be repeated [default: latency-p99, where the windows can tell it].
     #[arg(long = "guard", value_parser = metric)]
     guards: Vec<Metric>,
     /// Two-sided error of the primary interval.
@@ -208,6 +209,7 @@ struct Asked {
     keep_disturbed: bool,
     pairs: u32,
     control_pairs: u32,
+    reserve: Option<u32>,
     primary: Metric,
     guards: Vec<Metric>,
     alpha: f64,
@@ -361,7 +363,7 @@ fn go(
 
 fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
     let comparison = compare(contest, &desk.progress)?;
-    let ending = if comparison.verdict() == Verdict::Worse { Ending::Worse } else { Ending::Done };
+    let ending = if comparison.has_regression() { Ending::Worse } else { Ending::Done };
     folder.write_record("comparison.json", comparison.clone())?;
     let entered = enter_in_ledger(&comparison, folder, desk);
     desk.show(comparison, |comparison| with_place(comparison, folder.path()))?;
@@ -445,7 +447,7 @@ fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
         let Some(pair) = folder.read_note::<PairOutcome>(&note)? else { break };
         earlier_s += pair.took_s;
     }
-    Ok(Clock { total_s, earlier_s, started: Instant::now() })
+    Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
 }
 
 fn with_place(comparison: &Comparison, folder: &Path) -> String {
@@ -520,6 +522,7 @@ impl Asked {
             keep_disturbed: arguments.keep_disturbed,
             pairs: arguments.pairs,
             control_pairs: arguments.control_pairs,
+            reserve: arguments.reserve,
             primary: arguments.metric(),
             guards: arguments.guards.clone(),
             alpha: arguments.alpha,
@@ -625,6 +628,8 @@ impl Asked {
             refused: hone_record::refused_for_loads(&sides.workloads),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: self.change.is_none() && !programs,
+            reserve: self.reserve,
+            default_guards: true,
         })
     }
 }

@@ -173,6 +173,9 @@ fn comment_of(source: &Source) -> Result<String> {
         Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("commit-gate") => {
             Ok(show::commit_gate::comment(&read_record(record)?))
         }
+        Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("comparison") => {
+            Ok(show::comparison::comment(&read_record(record)?))
+        }
         _ => Ok(show::story::comment(&story_of(source)?)),
     }
 }

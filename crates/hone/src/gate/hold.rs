@@ -10,13 +10,19 @@ use crate::show::commit_gate::{loss_word, percent};
 /// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
 const BROKEN_PAIRS: u32 = 3;
 
-/// All findings of a comparison: the primary metric first, then the guard rails. `line` is where the file asks for this load.
+/// All findings of a comparison: the primary metric first, then the guard metrics that the file names, then whatever else is worse. `line` is where the file asks for this load.
 pub(crate) fn findings(comparison: &Comparison, wishes: &GateWishes, line: Option<u32>) -> Vec<GateFinding> {
     let rule = &comparison.design.rule;
-    let metrics = std::iter::once(rule.primary).chain(rule.guards.iter().copied());
+    let named = rule.guards.iter().copied().filter(|_| !rule.default_guards);
+    let mut metrics: Vec<Metric> = std::iter::once(rule.primary).chain(named).collect();
+    let worse = comparison.regressions().into_iter().map(|judgement| judgement.estimate.metric);
+    metrics.extend(worse.filter(|metric| !rule.guards.contains(metric) || rule.default_guards));
+    // What nobody gave a limit has the primary's.
+    let usual = wishes.worse_by.get(&rule.primary).copied().unwrap_or_default();
     let mut found: Vec<GateFinding> = metrics
+        .into_iter()
         .map(|metric| {
-            let worse_by = wishes.worse_by.get(&metric).copied().unwrap_or_default();
+            let worse_by = wishes.worse_by.get(&metric).copied().unwrap_or(usual);
             let seen = comparison.judgements.iter().find(|judgement| judgement.estimate.metric == metric);
             let finding = GateFinding {
                 workload: comparison.workload.name.clone(),
@@ -108,6 +114,9 @@ fn of_troubles(comparison: &Comparison) -> Option<Troubles> {
             "the head did not stand this load in {of_head} pairs, and the base did in all"
         ));
     }
+    if let Some(more) = comparison.more_failures() {
+        return worse(more);
+    }
     // Whatever the metrics say: with a limit, what is not shown may pass, too.
     let leaning = comparison.leaning_troubles()?;
     let state = if leaning.is_b && leaning.is_clear { GateState::Worse } else { GateState::NotShown };
@@ -164,10 +173,12 @@ pub(crate) fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, requi
         .map(|metric| format!("{} ({})", metric.label(), percent(of(metric))))
         .collect();
     let guards = if guards.is_empty() {
-        "There are no guard rails.".to_owned()
+        String::new()
     } else {
-        format!("So do guard rails, each with its own limit: {}.", guards.join(", "))
+        format!("So do guard metrics, each with its own limit: {}. ", guards.join(", "))
     };
+    let guards =
+        format!("{guards}Any other metric that is shown worse fails it, too, by the primary's limit.");
     let loss = loss_word(primary);
     let shared = if workloads > 1 {
         format!(" The error of the interval is shared among the {workloads} workloads.")
@@ -330,6 +341,8 @@ mod tests {
                 troubles: sides
                     .map(|trouble| Vec::from_iter((!trouble.is_empty()).then(|| trouble.to_owned()))),
                 late: Default::default(),
+                started: [true, true],
+                failed_share: [0.0; 2],
             })
             .collect();
         comparison

@@ -19,7 +19,7 @@ use crate::bench::{Bench, Subject};
 use crate::drive::fixed_before;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
-use crate::rounds::{Burst, Round, judged, line, of_target};
+use crate::rounds::{Burst, Round, judged, lacks_pairs, line, of_target, turn};
 use crate::{NotItsOwn, Usage};
 
 /// Everything that rounds of one target need.
@@ -101,7 +101,8 @@ impl Sitting<'_> {
             younger: false,
             made: Vec::new(),
         };
-        let measured = self.measure(&orders, &mut standing, progress);
+        let comparisons: Vec<_> = edges.iter().copied().zip(&designs).collect();
+        let measured = self.measure(&orders, &comparisons, &mut standing, progress);
         let ended = standing.living.take().map_or(Ok(None), |subject| self.bench.end(subject));
         // What is left of journals does no harm, and the next run begins by looking at them.
         let _ = hone_host::commit::forget_these(self.root, standing.made.iter().map(String::as_str));
@@ -156,11 +157,15 @@ impl Sitting<'_> {
     fn measure(
         &self,
         orders: &[Vec<usize>],
+        comparisons: &[([usize; 2], &Design)],
         standing: &mut Standing,
         progress: &Progress,
     ) -> Result<Vec<Round>> {
         let mut measured = Vec::new();
         for (index, order) in (0_u32..).zip(orders) {
+            if index >= self.plan.rounds && !lacks_pairs(comparisons, self.plan.rounds, &measured) {
+                break;
+            }
             let note = self.note(index);
             if let Some(round) = self.folder.read_note::<Round>(&note)? {
                 measured.push(round);
@@ -208,9 +213,8 @@ impl Sitting<'_> {
             let candidate = number.checked_sub(TWIN + 1).and_then(|number| self.candidates.get(number));
             let name = candidate.map_or(NAMES[*number % NAMES.len()], |candidate| candidate.title.as_str());
             progress.doing(&format!(
-                "round {} of {}, {} of {}: {name}",
-                index + 1,
-                self.plan.rounds,
+                "round {}, {} of {}: {name}",
+                turn(index, self.plan.rounds).trim_start(),
                 place + 1,
                 order.len()
             ));

@@ -29,6 +29,8 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
         refused: Default::default(),
         disturbance: Some(hone_compare::disturbance(settings.mode)),
         both_controls: false,
+        reserve: None,
+        default_guards: true,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
 
+use super::ledger::in_a_cell;
 use super::table::table;
 use super::{number, wrapped};
 
@@ -41,6 +42,51 @@ fn found(comparison: &Comparison) -> String {
     ];
     rows.extend(comparison.judgements.iter().map(|judgement| row(comparison, judgement)));
     format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows))
+}
+
+/// For a pull request: the headline, the metrics that carry it, and whatever is worse, as Markdown.
+pub(crate) fn comment(comparison: &Comparison) -> String {
+    let guards = &comparison.design.rule.guards;
+    let is_told = |found: &&Judgement| {
+        found.primary || found.verdict == Verdict::Worse || guards.contains(&found.estimate.metric)
+    };
+    let cells = |found: &Judgement| {
+        let mut cells = row(comparison, found);
+        let control = cells.pop().unwrap_or_default();
+        cells[0] = comparison.label(found.estimate.metric).to_owned();
+        format!(
+            "| {} | {} |\n",
+            cells.iter().map(|cell| in_a_cell(cell)).collect::<Vec<_>>().join(" | "),
+            in_a_cell(&control)
+        )
+    };
+    let rows: String = comparison.judgements.iter().filter(is_told).map(cells).collect();
+    let [a, b] = [&comparison.a, &comparison.b].map(|name| in_a_cell(name));
+    let table = if rows.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "\n| metric | {a} | {b} | change | ratio | confidence interval | verdict | A/A control |\n\
+             |---|---:|---:|---:|---:|---:|---|---:|\n{rows}"
+        )
+    };
+    let text = sentence(comparison);
+    let rest = text.strip_prefix(&headline(comparison)).unwrap_or(&text);
+    let change = comparison
+        .change
+        .as_ref()
+        .map_or(String::new(), |change| format!(" B is A with {}.", change.words()));
+    let machine = &comparison.machine;
+    format!(
+        "**{}**{}{}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
+        in_a_cell(&headline(comparison)),
+        in_a_cell(&change),
+        in_a_cell(rest),
+        comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test).count(),
+        in_a_cell(&comparison.workload.name),
+        machine.cores,
+        in_a_cell(&machine.cpu_model)
+    )
 }
 
 fn indented(lines: &[String]) -> String {
@@ -147,37 +193,9 @@ pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict in one sentence.
+/// The verdict, the figures that carry it, and what qualifies it.
 pub(crate) fn sentence(comparison: &Comparison) -> String {
-    let Some(judgement) = comparison.primary() else {
-        let metric = comparison.design.rule.primary;
-        let reason = comparison.not_estimated.get(&metric).map_or("no reason was kept", String::as_str);
-        return format!("Not shown: {} could not be estimated, {reason}.", comparison.label(metric));
-    };
-    let estimate = &judgement.estimate;
-    let counted = format!(
-        "{:.3} × {} ({} % interval {:.3} to {:.3}, {} {} pairs)",
-        estimate.ratio,
-        comparison.a,
-        // 97.5 where two loads share the error.
-        (estimate.confidence * 1e4).round() / 1e2,
-        estimate.low,
-        estimate.high,
-        estimate.pairs,
-        match comparison.design.mode {
-            Mode::Duet => "duet",
-            Mode::Solo => "solo",
-        }
-    );
-    let metric = comparison.label(estimate.metric);
-    let mut text = format!(
-        "{} against {}: {}. {metric} is {}: {counted}; {}.",
-        comparison.b,
-        comparison.a,
-        comparison.verdict().label(),
-        judgement.verdict.label(),
-        judgement.why
-    );
+    let mut text = format!("{} {}", headline(comparison), of_primary(comparison));
     // With the verdict and not below the table: who reads no further must not take it for a gain.
     if let Some(other) = comparison.other_promise() {
         text.push_str(&format!(" {other}"));
@@ -185,13 +203,25 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     if let Some(why) = comparison.why_troubles_decide() {
         text.push_str(&format!(" {why}."));
     }
-    for broken in comparison.broken_guards() {
+    if comparison.b_does_not_sustain()
+        && let Some(trouble) = comparison.last_trouble_of_b()
+    {
+        text.push_str(&format!(" The last time: {}.", trouble.trim_end_matches('.')));
+    }
+    for worse in comparison.regressions() {
+        let estimate = &worse.estimate;
+        let guard = comparison.design.rule.guards.contains(&estimate.metric);
         text.push_str(&format!(
-            " Guard rail broken: {} is worse, {:.3} × {}.",
-            comparison.label(broken.estimate.metric),
-            broken.estimate.ratio,
-            comparison.a
+            " {}{} is worse: {:.3} × {} {}.",
+            if guard { "Guard metric " } else { "" },
+            comparison.label(estimate.metric),
+            estimate.ratio,
+            comparison.a,
+            interval(estimate)
         ));
+    }
+    if let Some(more) = comparison.more_failures() {
+        text.push_str(&format!(" Guard metric {more}."));
     }
     for unseen in comparison.unseen_guards() {
         text.push_str(&format!(
@@ -209,6 +239,59 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         ));
     }
     text
+}
+
+/// `B against A: better.`, or with all that got worse: `B against A: p50 better, p99 worse.`
+pub(crate) fn headline(comparison: &Comparison) -> String {
+    let Comparison { a, b, .. } = comparison;
+    if comparison.b_does_not_sustain() {
+        return format!("{b} against {a}: worse. {b} does not sustain this load.");
+    }
+    let mut worse: Vec<&str> =
+        comparison.regressions().iter().map(|found| comparison.label(found.estimate.metric)).collect();
+    worse.extend(comparison.more_failures().map(|_| "error rate"));
+    let Some(primary) = comparison.primary() else {
+        let metric = comparison.label(comparison.design.rule.primary);
+        return match worse[..] {
+            [] => format!("Not shown: {metric} could not be estimated."),
+            _ => format!("{b} against {a}: {} worse, {metric} not estimated.", worse.join(", ")),
+        };
+    };
+    if worse.is_empty() {
+        return format!("{b} against {a}: {}.", comparison.verdict().label());
+    }
+    let primary = format!("{} {}", comparison.label(primary.estimate.metric), primary.verdict.label());
+    format!("{b} against {a}: {primary}, {} worse.", worse.join(", "))
+}
+
+/// What the primary metric shows.
+fn of_primary(comparison: &Comparison) -> String {
+    let Some(judgement) = comparison.primary() else {
+        let metric = comparison.design.rule.primary;
+        let reason = comparison.not_estimated.get(&metric).map_or("no reason was kept", String::as_str);
+        return format!("{}: {reason}.", comparison.label(metric));
+    };
+    let estimate = &judgement.estimate;
+    let counted = format!(
+        "{:.3} × {} ({} % interval {:.3} to {:.3}, {} {} pairs)",
+        estimate.ratio,
+        comparison.a,
+        // 97.5 where two loads share the error.
+        (estimate.confidence * 1e4).round() / 1e2,
+        estimate.low,
+        estimate.high,
+        estimate.pairs,
+        match comparison.design.mode {
+            Mode::Duet => "duet",
+            Mode::Solo => "solo",
+        }
+    );
+    format!(
+        "{} is {}: {counted}; {}.",
+        comparison.label(estimate.metric),
+        judgement.verdict.label(),
+        judgement.why
+    )
 }
 
 fn dropped(comparison: &Comparison) -> String {
@@ -361,6 +444,7 @@ pub(crate) mod tests {
                     primary: Metric::CpuPerRecord,
                     secondary: guards.clone(),
                     guards,
+                    default_guards: false,
                     alpha: 0.05,
                     equivalence: 0.02,
                     resamples: 100,
@@ -374,6 +458,7 @@ pub(crate) mod tests {
                 budget: None,
                 both_controls: false,
                 starts: 0,
+                reserve: 0,
             },
             pairs: Vec::new(),
             not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),
@@ -399,13 +484,57 @@ pub(crate) mod tests {
             ),
             (
                 Some(Verdict::Worse),
-                "B against A: worse. CPU per record is better",
-                "Guard rail broken: p99 is worse",
+                "B against A: CPU per record better, p99 worse. CPU per record is better",
+                "Guard metric p99 is worse: ",
             ),
             (None, "B against A: not shown. CPU per record is better", "Guard rail not seen: p99"),
         ] {
             let sentence = sentence(&comparison(guard));
             assert!(sentence.starts_with(begins) && sentence.contains(holds), "{sentence}");
+        }
+    }
+
+    /// A metric that nobody named as a guard: what is proven reaches the first line all the same.
+    #[test]
+    fn whatever_is_worse_is_in_the_headline_and_in_the_ending() {
+        let mut whole = comparison(Some(Verdict::Worse));
+        whole.design.rule.guards.clear();
+        assert_eq!(whole.verdict(), Verdict::Better, "the primary metric's own");
+        assert!(whole.has_regression());
+        assert_eq!(headline(&whole), "B against A: CPU per record better, p99 worse.");
+        // Figures of one CPU time are one.
+        let cpu = |metric, primary| Judgement {
+            estimate: Estimate { metric, ..whole.judgements[0].estimate.clone() },
+            verdict: Verdict::Worse,
+            primary,
+            ..whole.judgements[0].clone()
+        };
+        let p99 = whole.judgements[1].clone();
+        let (record, request) = (cpu(Metric::CpuPerRecord, true), cpu(Metric::CpuPerRequest, false));
+        let all = Comparison { judgements: vec![record, request.clone(), p99.clone()], ..whole.clone() };
+        assert_eq!(headline(&all), "B against A: CPU per record worse, p99 worse.");
+        let all = Comparison { judgements: vec![p99, request, cpu(Metric::UserCpuPerRecord, false)], ..all };
+        assert_eq!(headline(&all), "B against A: p99, CPU per request worse, CPU per record not estimated.");
+    }
+
+    /// Fewer than exclude a window, and in pair after pair on one side alone.
+    #[test]
+    fn requests_that_fail_more_often_are_worse() {
+        for (shares, pairs, is_worse) in [
+            ([0.0, 0.004], 8, true),
+            ([0.0, 0.004], 5, false),
+            ([0.0, 0.000_9], 30, false),
+            ([0.004, 0.0], 30, false),
+            ([0.004, 0.004], 30, false),
+        ] {
+            let mut whole = of_operations("B", "w");
+            let pair =
+                hone_record::PairOutcome { dropped: None, failed_share: shares, ..whole.pairs[0].clone() };
+            whole.pairs = vec![pair; pairs];
+            assert_eq!(whole.has_regression(), is_worse, "{shares:?} in {pairs}");
+            let said = sentence(&whole);
+            assert_eq!(said.contains("error rate worse"), is_worse, "{said}");
+            assert_eq!(said.contains("0.400 % of the requests fail in B, 0.000 % in A"), is_worse, "{said}");
         }
     }
 
@@ -444,6 +573,8 @@ pub(crate) mod tests {
             took_s: 0.0,
             troubles,
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         };
         let trouble = || vec!["B was saturated".to_owned()];
         for (in_a, in_b, both, begins, reason) in [
@@ -451,7 +582,7 @@ pub(crate) mod tests {
             (0, 0, 9, "B against A: better", ""),
             (0, 2, 0, "B against A: not shown", "B alone had trouble in 2 A/B pairs"),
             (0, 5, 3, "B against A: not shown", "B alone had trouble in 5 A/B pairs"),
-            (0, 6, 0, "B against A: worse", "clearly more often"),
+            (0, 6, 0, "B against A: worse. ", "clearly more often"),
             (5, 5, 0, "B against A: better", ""),
             (6, 0, 0, "B against A: better", ""),
         ] {
@@ -464,6 +595,17 @@ pub(crate) mod tests {
             let sentence = sentence(&comparison);
             assert!(sentence.starts_with(begins) && sentence.contains(reason), "{sentence}");
         }
+        let mut broken = comparison(Some(Verdict::NotShown));
+        let failed = |index| hone_record::PairOutcome {
+            dropped: Some("B ended".to_owned()),
+            ..pair(index, [vec![], trouble()])
+        };
+        broken.pairs = (0..6).map(failed).collect();
+        broken.judgements.clear();
+        let sentence = sentence(&broken);
+        assert!(sentence.starts_with("B against A: worse. B does not sustain this load. "), "{sentence}");
+        assert!(sentence.ends_with("The last time: B was saturated."), "{sentence}");
+        assert!(broken.has_regression());
     }
 
     /// One change by its text, as the command line has it.
@@ -550,6 +692,8 @@ pub(crate) mod tests {
             took_s: 0.0,
             troubles: [Vec::new(), Vec::new()],
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         }];
         whole
     }

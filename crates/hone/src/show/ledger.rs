@@ -30,7 +30,7 @@ pub(crate) fn text(book: &Book) -> String {
 
 fn paragraph(shown: &Shown) -> String {
     let entry = &shown.entry;
-    let verdict = entry.verdict.map(|verdict| verdict.label().to_owned());
+    let verdict = entry.verdict.map(|_| entry.verdict_words());
     let found: Vec<String> =
         verdict.into_iter().chain([entry.decision.clone()]).filter(|word| !word.is_empty()).collect();
     let mut out = format!(
@@ -219,7 +219,7 @@ pub(crate) fn markdown(book: &Book) -> String {
             entry.change.clone(),
             of(entry.metric.map(hone_record::Metric::label)),
             of(ratio),
-            of(entry.verdict.map(hone_record::Verdict::label)),
+            of(Some(entry.verdict_words()).filter(|words| !words.is_empty())),
             entry.decision.clone(),
             entry.why.clone(),
         ];

@@ -109,7 +109,7 @@ fn tried(story: &Story, fates: &Fates<'_>, skipped: usize) -> String {
             "| {} | {} | {ratio} | {} | {} |",
             in_a_cell(&format!("{}{under}", entry.change)),
             entry.metric.map_or("-", hone_record::Metric::label),
-            entry.verdict.map_or("-", hone_record::Verdict::label),
+            entry.verdict.map_or("-".to_owned(), |_| entry.verdict_words()),
             fates.outcome_of(entry)
         );
     }

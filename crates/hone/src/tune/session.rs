@@ -25,7 +25,7 @@ use crate::arm::Place;
 use crate::decide::{
     Terms, broken_by, decide, fixed, guards, guards_of_a_climb, not_to_be_had, required, windows,
 };
-use crate::drive::{Contest, GaveUp, compare, fixed_before, in_one_line, measure_pairs, refused_arm};
+use crate::drive::{Clock, Contest, GaveUp, compare, fixed_before, in_one_line, measure_pairs, refused_arm};
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
 use crate::places::Places;
@@ -170,6 +170,8 @@ impl Asked {
             refused: hone_record::refused_for_loads(&sides.map(|side| side.workload.clone())),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
+            reserve: None,
+            default_guards: false,
         }
     }
 
@@ -250,6 +252,7 @@ impl Session<'_> {
             let gave_up = error.downcast_ref::<GaveUp>().is_some();
             if gave_up { error.context(NOT_STOOD) } else { error }
         })?;
+        let pairs = pairs.pairs;
         let (seen, look) = looked_at(&pairs);
         look.iter().for_each(|words| self.progress.line(words));
         standing.look = look;
@@ -495,7 +498,12 @@ impl Session<'_> {
             sets: sides.map(|side| side.sets.clone()),
             design: hone_compare::plan(&self.asked.plan(sides))?,
             pilot: None,
-            clock: None,
+            clock: self.asked.budget_s.map(|total_s| Clock {
+                total_s,
+                earlier_s: self.earlier_s,
+                started: self.begun,
+                for_the_reserve: true,
+            }),
             storage: self.asked.storage.clone(),
             lateness_limit_us: self.asked.lateness_limit_us,
             topic: Topic::Named { prefix: self.asked.topic_prefix.clone(), keep: false },
@@ -1176,6 +1184,8 @@ mod tests {
             took_s: 1.0,
             troubles: [Vec::new(), trouble.into_iter().collect()],
             late: [false, matter == LATE],
+            started: [true, true],
+            failed_share: [0.0; 2],
         }
     }
 
@@ -1272,6 +1282,8 @@ mod tests {
             took_s: 2.5,
             troubles: Default::default(),
             late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
         };
         for place in ["pilot/pairs", "steps/01/pairs", "end/01/without-01/pairs", "builds/x-001/pairs"] {
             let place = folder.path().join(place);

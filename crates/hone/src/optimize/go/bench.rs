@@ -144,6 +144,8 @@ fn of_rounds(compare: &Compare, rounds: u32, alpha: f64) -> Result<Design, Strin
         refused: BTreeMap::new(),
         disturbance: None,
         both_controls: false,
+        reserve: Some(0),
+        default_guards: false,
     };
     hone_compare::plan(&plan).map_err(|error| error.to_string())
 }
@@ -176,6 +178,8 @@ fn judge(pairs: &Pairs, design: &Design) -> Result<Judgement, String> {
         took_s: 0.0,
         troubles: Default::default(),
         late: Default::default(),
+        started: [true, true],
+        failed_share: [0.0; 2],
     };
     let rounds = pairs.off.iter().zip(&pairs.on).zip(&pairs.control).enumerate();
     let outcomes: Vec<PairOutcome> = rounds

@@ -108,6 +108,8 @@ fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
         took_s: 0.0,
         troubles: [a, b].map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
         late: Default::default(),
+        started: [true, true],
+        failed_share: [0.0; 2],
     };
     let told = |broken: hone_record::PairOutcome| {
         let mut first = edge("baseline", "pgo", "one", BETTER);
@@ -135,6 +137,8 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
         took_s: 0.0,
         troubles: trouble.map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
         late: Default::default(),
+        started: [true, true],
+        failed_share: [0.0; 2],
     };
     let why = |pairs: Vec<hone_record::PairOutcome>| {
         let built = |name: &str| hone_record::LaidOut {

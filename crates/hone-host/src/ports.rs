@@ -82,6 +82,27 @@ fn listener_under(root: &Path, address: SocketAddr) -> Result<Listener, HostErro
     })
 }
 
+/// The name of a process's program, at most 15 bytes; `None` where there is no such process.
+pub fn program_of(pid: u32) -> Option<String> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    kernel_text::process_stat(&String::from_utf8_lossy(&text)).map(|stat| stat.program)
+}
+
+/// The programs of a process's tree that listen on a TCP port, by name, each once.
+pub fn listeners_below(pid: u32) -> Vec<String> {
+    let root = Path::new("/");
+    let tables =
+        ["tcp", "tcp6"].map(|name| fs::read_to_string(root.join("proc/net").join(name)).unwrap_or_default());
+    let inodes: Vec<u64> =
+        tables.iter().flat_map(|table| kernel_text::listening(table)).map(|socket| socket.inode).collect();
+    let tree = crate::cpu::tree(pid).unwrap_or_default();
+    let listening = tree.into_iter().filter(|pid| holds(&root.join(format!("proc/{pid}/fd")), &inodes));
+    let mut names: Vec<String> = listening.filter_map(program_of).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 fn is_local(root: &Path, ip: IpAddr) -> bool {
     let table = |name: &str| fs::read_to_string(root.join("proc/net").join(name)).unwrap_or_default();
     match ip.to_canonical() {

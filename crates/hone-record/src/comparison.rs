@@ -433,6 +433,9 @@ pub struct Comparison {
     /// Settings that bear a promise and that the targets have otherwise, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlike_promises: Vec<String>,
+    /// Whose CPU was measured of A and of B, see [`crate::Environment::measured`]. Empty in older records.
+    #[serde(default)]
+    pub measured: [Vec<String>; 2],
 }
 
 /// An arm whose builds are not known to have their hot code at other places: the luck of its layout is in no interval.

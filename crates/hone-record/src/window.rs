@@ -346,6 +346,9 @@ pub struct Environment {
     pub replicas: Option<u32>,
     /// `plaintext`, `tls`, `sasl-plain`, `tls+sasl-scram-sha-512` ...
     pub security: String,
+    /// The processes whose CPU and memory were measured, by the name of their program, and how they were found. Empty in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<String>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
     /// The commit of the target, as whoever loaded it has said.

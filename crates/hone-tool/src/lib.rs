@@ -15,6 +15,7 @@
 
 mod call;
 mod child;
+mod daemon;
 mod detach;
 mod dry;
 mod error;
@@ -31,6 +32,7 @@ mod tool;
 
 pub use call::{Call, DEFAULT_LIMIT, Promise};
 pub use child::{LOOK_EVERY, Usage};
+pub use daemon::{Daemon, adopt_orphans};
 pub use detach::detach_self;
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::{self, Dump, ProfileFiles, Stop, StopPlan};
 use hone_load::{Admin, Security};
-use hone_tool::{Call, Runner, Session, Stopped, ToolError};
+use hone_tool::{Call, Daemon, Runner, Session, Stopped, ToolError};
 
 use crate::ready::{Asked, Ready};
-use crate::targets::Targets;
+use crate::targets::{self, Targets};
 use crate::{NotItsOwn, Usage};
 
 /// How a started program is asked for what a signal can't say. Commands are carried out in `folder`, and hold placeholders.
@@ -89,7 +89,39 @@ struct Started {
     ways: Box<Ways>,
     filling: Filling,
     start_up: Duration,
+    whose: Whose,
     _data: DataFolder,
+}
+
+/// Whose the port of a started program is.
+#[derive(Debug)]
+enum Whose {
+    /// Of the program, or of a process below it.
+    Program,
+    /// Of a process that the program put into the background.
+    Daemon(Daemon),
+    /// It can't be known, or it is somebody else's: why.
+    Unknown(String),
+}
+
+impl Whose {
+    /// Who listens on the address of a program that is ready.
+    fn listens_on(address: &str, session: &Session) -> Self {
+        // Where nobody is seen, the server has another port, or has given up its rights: the tree is still what was started.
+        let Some((pid, program)) = targets::listens_on(address) else { return Self::Program };
+        let tree = |of: u32| hone_host::cpu::tree(of).unwrap_or_default();
+        if tree(session.pid()).contains(&pid) || session.processes().contains(&pid) {
+            return Self::Program;
+        }
+        let stranger = || {
+            format!(
+                "{address} is served by {program} (process {pid}), which is none of the processes that the command has started"
+            )
+        };
+        // Hone is the parent of what its children leave behind.
+        let daemon = tree(std::process::id()).contains(&pid).then(|| Daemon::adopt(pid)).flatten();
+        daemon.map_or_else(|| Self::Unknown(stranger()), Self::Daemon)
+    }
 }
 
 /// A folder that goes when nobody needs it any more.
@@ -212,12 +244,17 @@ impl Arm {
         let mut logs = data.0.clone().into_os_string();
         logs.push(".ready");
         let asked = Asked { address: &address, security: &self.security, command, logs: logs.into() };
+        hone_tool::adopt_orphans();
         let mut session = runner.start(&call)?;
-        let start_up = ways.ready.wait(&mut session, &asked, program.ready_timeout)?;
+        let start_up = match ways.ready.wait(&mut session, &asked, program.ready_timeout) {
+            Err(error) if ended_well(&error) => return Err(in_the_background(&address, &session, error)),
+            started => started?,
+        };
+        let whose = Whose::listens_on(&address, &session);
         let (grace, ways) = (program.stop_timeout, ways.clone());
         Ok(Running {
             address,
-            started: Some(Started { session, grace, ways, filling, start_up, _data: data }),
+            started: Some(Started { session, grace, ways, filling, start_up, whose, _data: data }),
         })
     }
 }
@@ -275,12 +312,24 @@ impl Running {
 
     /// The processes whose CPU counts when the load goes to a cluster of these brokers.
     pub(crate) fn targets(&self, brokers: &BTreeMap<i32, String>) -> Targets {
-        self.child().map_or_else(|| Targets::behind(brokers), Targets::started)
+        let Some(started) = &self.started else { return Targets::behind(brokers) };
+        let pid = started.session.pid();
+        match &started.whose {
+            Whose::Program => Targets::started(pid),
+            Whose::Daemon(daemon) => Targets::followed(pid, daemon.pid()),
+            Whose::Unknown(why) => Targets::unknown(why.clone()),
+        }
     }
 
     /// Fails when the program behind the arm has ended.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         match &mut self.started {
+            Some(Started { whose: Whose::Daemon(daemon), .. }) if !daemon.is_alive() => {
+                bail!(
+                    "the server that the command put into the background (process {}) has ended",
+                    daemon.pid()
+                )
+            }
             Some(started) => Ok(started.session.check_alive("being loaded")?),
             None => Ok(()),
         }
@@ -330,7 +379,11 @@ impl Running {
             }
             started.session.wait_end(started.grace, started.grace)?;
         }
-        Ok(Some(started.session.stop(started.grace)?))
+        let stopped = started.session.stop(started.grace)?;
+        if let Whose::Daemon(daemon) = started.whose {
+            daemon.stop(started.grace);
+        }
+        Ok(Some(stopped))
     }
 
     /// Stops an instrumented program so that its profile gets onto disk. `dump` is how it is had from a program that still
@@ -364,6 +417,32 @@ impl Started {
         let call = |words: &Vec<String>| self.ways.call("stop", words, &self.filling);
         Ok(self.ways.stop.as_ref().map(call).transpose()?.map(|call| call.limit(self.grace)))
     }
+}
+
+/// Whether a program ended before it was ready, and says that all is well.
+fn ended_well(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ToolError::Died { status, .. }) if status.success())
+}
+
+/// What a program that has ended means if it left a server behind, which is ended: Hone could neither measure nor stop it safely.
+fn in_the_background(address: &str, session: &Session, error: anyhow::Error) -> anyhow::Error {
+    /// What a daemon may take until it listens.
+    const LISTENS_WITHIN: Duration = Duration::from_secs(2);
+    let deadline = std::time::Instant::now() + LISTENS_WITHIN;
+    while std::time::Instant::now() < deadline {
+        if let Whose::Daemon(daemon) = Whose::listens_on(address, session) {
+            let program = hone_host::ports::program_of(daemon.pid()).unwrap_or_default();
+            daemon.stop(LISTENS_WITHIN);
+            return Usage(format!(
+                "{}: the command has ended, and left {program} listening on {address} in the background; Hone has ended that\n  \
+                 next: start the server in the foreground, for example without --daemon or with daemonize off",
+                session.call().step()
+            ))
+            .into();
+        }
+        std::thread::sleep(hone_tool::LOOK_EVERY);
+    }
+    error
 }
 
 /// Whether a program ended before it was ready, saying that somebody else has its port.

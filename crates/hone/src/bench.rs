@@ -1,5 +1,6 @@
 //! A target under a load, whatever the load is: started, filled with data, warmed, measured once or often, stopped.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,6 @@ use crate::drive::whole;
 use crate::moment::now_unix_ms;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
-use crate::targets::Targets;
 
 /// Where targets are loaded.
 pub(crate) struct Bench<'a> {
@@ -290,11 +290,16 @@ impl Bench<'_> {
         command: &[String],
         operations: u64,
     ) -> Result<Window> {
-        let pid =
-            running.child().context("its load is a command, and only a program that Hone starts has one")?;
+        running.child().context("its load is a command, and only a program that Hone starts has one")?;
         let call = self.call(running, &format!("load-{name}"), command, workload)?;
         self.progress.detail(&format!("loading {name}"));
-        let mut probe = TargetProbe::new(Targets::started(pid), &[]);
+        let targets = running.targets(&BTreeMap::new());
+        if let Some(why) = targets.missing.as_ref().filter(|_| targets.pids.is_empty()) {
+            bail!(Usage(format!(
+                "{name}: {why}, so its CPU can't be measured\n  next: start the server itself, in the foreground"
+            )));
+        }
+        let mut probe = TargetProbe::new(targets, &[]);
         let started_unix_ms = now_unix_ms();
         probe.start();
         let ran = self.runner.run(&call);

@@ -11,8 +11,8 @@ use hone_compare::{Neighbours, disturbed, own_events, why_it_does_not_count};
 use hone_host::affinity;
 use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
-    Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
-    Workload,
+    Change, Comparison, Design, Environment, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot,
+    Window, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 
@@ -326,7 +326,8 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         b,
         workload_b: (other != workload).then_some(other),
         workload,
-        unlike_promises: unlike_promises(contest, &pairs),
+        unlike_promises: seen_of_targets(contest, &pairs, |a, b| hone_record::unlike_promises([a, b])),
+        measured: seen_of_targets(contest, &pairs, |a, b| [a.measured.clone(), b.measured.clone()]),
         design: contest.design.clone(),
         unmeasured_pairs: unmeasured(&contest.design, &pairs),
         pairs,
@@ -347,13 +348,17 @@ fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
 }
 
 /// As the first A/B pair saw the targets: nobody changes them in between but the run itself.
-fn unlike_promises(contest: &Contest<'_>, pairs: &[PairOutcome]) -> Vec<String> {
+fn seen_of_targets<T: Default>(
+    contest: &Contest<'_>,
+    pairs: &[PairOutcome],
+    of: impl FnOnce(&Environment, &Environment) -> T,
+) -> T {
     let environment = |name: &str| read_record::<Window>(&contest.folder.join(name)).ok()?.environment;
     let seen = pairs
         .iter()
         .filter(|pair| pair.kind == PairKind::Test)
         .find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
-    seen.map_or_else(Vec::new, |(a, b)| hone_record::unlike_promises([&a, &b]))
+    seen.map_or_else(T::default, |(a, b)| of(&a, &b))
 }
 
 /// A pair, and whether an arm failed in it (neighbours that disturb it are no failure).
@@ -417,7 +422,7 @@ impl Contest<'_> {
             self.set_for_good(&sides[side], &running[side])?;
             self.prepare(&sides[side], &running[side], progress)
         })?;
-        let targets = [0, 1].map(|side: usize| running[side].targets(prepared[side].brokers()));
+        let targets = in_order([0, 1], |side| self.targets(&sides[side], &running[side], &prepared[side]))?;
         let foreign = foreign(&running, &targets);
         // One process that serves both arms has one CPU time, which can't be told apart.
         let shared = targets[0].pids.iter().any(|pid| targets[1].pids.contains(pid));
@@ -524,7 +529,7 @@ impl Contest<'_> {
         let mut running = self.start(side)?;
         self.set_for_good(side, &running)?;
         let prepared = self.prepare(side, &running, progress)?;
-        let targets = running.targets(prepared.brokers());
+        let targets = self.targets(side, &running, &prepared)?;
         let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
         let mut probe = TargetProbe::new(targets, &foreign);
         let mut window = prepared
@@ -534,6 +539,23 @@ impl Contest<'_> {
         running.check_alive().with_context(|| in_its_window(side))?;
         running.stop(self.runner)?;
         Ok(window)
+    }
+
+    /// Whose CPU counts. Of a program that Hone started it must be known where CPU decides: somebody else's would be judged in its place.
+    fn targets(&self, side: &Side, running: &Running, prepared: &Prepared) -> Result<Targets> {
+        let targets = running.targets(prepared.brokers());
+        let primary = self.design.rule.primary;
+        if let (Some(_), true, Some(why), true) =
+            (running.child(), targets.pids.is_empty(), &targets.missing, primary.is_cpu())
+        {
+            bail!(Usage(format!(
+                "{}: {why}; so {} can't decide\n  next: start the server itself and in the foreground, name the address of one that runs, or let \
+                 a latency decide (--primary latency-p50)",
+                side.arm.name,
+                primary.label()
+            )));
+        }
+        Ok(targets)
     }
 
     /// A setting of a broker that Hone started goes with the broker.

@@ -71,6 +71,7 @@ impl TargetProbe {
             let why = "used by everybody else: the target's processes are not known, so its CPU may be in it";
             environment.unknown.push(why.to_owned());
         }
+        environment.measured = self.targets.names();
         environment.machine = observe::machine(Path::new("/"));
         environment.pressure.clone_from(&self.pressure);
         if self.pressure.is_empty() {
@@ -124,7 +125,7 @@ mod tests {
     fn a_target_that_cannot_be_read_has_no_cpu() {
         let own = std::process::id();
         for (targets, known) in [(vec![own], true), (vec![], false), (vec![own, u32::MAX / 2], false)] {
-            let targets = Targets { pids: targets, missing: None };
+            let targets = Targets { pids: targets, missing: None, followed: None };
             let mut probe = TargetProbe::new(targets.clone(), &[]);
             probe.start();
             assert_eq!(probe.stop().target_cpu.is_some(), known, "{targets:?}");
@@ -141,7 +142,7 @@ mod tests {
     fn a_window_says_when_its_neighbours_may_be_its_target() {
         let own = std::process::id();
         for (targets, known) in [(vec![own], true), (vec![], false)] {
-            let mut probe = TargetProbe::new(Targets { pids: targets, missing: None }, &[]);
+            let mut probe = TargetProbe::new(Targets { pids: targets, missing: None, followed: None }, &[]);
             probe.start();
             probe.stop();
             let mut window = crate::show::window::tests::window();

@@ -496,6 +496,7 @@ pub(crate) fn judged(
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
         unlike_promises: Vec::new(),
+        measured: Default::default(),
     }
 }
 

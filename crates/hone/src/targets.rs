@@ -20,6 +20,8 @@ pub(crate) struct Targets {
     pub(crate) pids: Vec<u32>,
     /// What is missing of the figure, in words.
     pub(crate) missing: Option<String>,
+    /// The process that listens, where it is not one of those that a command keeps in its tree: it was followed.
+    pub(crate) followed: Option<u32>,
 }
 
 impl Targets {
@@ -37,7 +39,7 @@ impl Targets {
             return Self::unknown(format!("{} can't be seen from here", missing.join(", ")));
         }
         let pids: BTreeSet<u32> = found.into_iter().flatten().collect();
-        Self { pids: pids.into_iter().collect(), missing: None }
+        Self { pids: pids.into_iter().collect(), missing: None, followed: None }
     }
 
     /// Everybody behind the brokers of the cluster that answers at an address.
@@ -56,16 +58,34 @@ impl Targets {
                 brokers.len()
             )
         });
-        Self { pids: vec![pid], missing }
+        Self { pids: vec![pid], missing, followed: None }
     }
 
     /// A program that Hone started: its whole tree.
     pub(crate) fn started(pid: u32) -> Self {
-        Self { pids: vec![pid], missing: None }
+        Self { pids: vec![pid], missing: None, followed: None }
+    }
+
+    /// A program that Hone started, and the server that it put into the background.
+    pub(crate) fn followed(started: u32, daemon: u32) -> Self {
+        Self { pids: vec![started, daemon], missing: None, followed: Some(daemon) }
+    }
+
+    /// The processes by the names of their programs, with their ids and how they were found.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |pid: &u32| {
+            let program = ports::program_of(*pid).unwrap_or_else(|| "a process that has ended".to_owned());
+            let how = if self.followed == Some(*pid) { ", in the background" } else { "" };
+            let below: Vec<String> =
+                ports::listeners_below(*pid).into_iter().filter(|one| *one != program).collect();
+            let below = if below.is_empty() { String::new() } else { format!(" with {}", below.join(", ")) };
+            format!("{program}{below} (process {pid}{how})")
+        };
+        self.pids.iter().map(name).collect()
     }
 
     pub(crate) fn unknown(why: String) -> Self {
-        Self { pids: Vec::new(), missing: Some(why) }
+        Self { pids: Vec::new(), missing: Some(why), followed: None }
     }
 }
 
@@ -75,7 +95,7 @@ impl Targets {
 /// # Errors
 /// When it can't, or the cluster does not answer.
 pub(crate) fn check_cpu(address: &str, security: &Security, decides: Metric, instead: &str) -> Result<()> {
-    if !is_cpu(decides) {
+    if !decides.is_cpu() {
         return Ok(());
     }
     let Some(missing) = Targets::of_cluster(address, security)?.missing else { return Ok(()) };
@@ -83,10 +103,6 @@ pub(crate) fn check_cpu(address: &str, security: &Security, decides: Metric, ins
         "the CPU of {address} can't be read: {missing}; so {} can't decide: {instead}, or run Hone where the brokers run",
         decides.label()
     )))
-}
-
-fn is_cpu(metric: Metric) -> bool {
-    matches!(metric, Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord)
 }
 
 /// The process of this machine that listens on an address, or why it can't be known.
@@ -104,6 +120,14 @@ fn process_behind(address: &str) -> std::result::Result<u32, String> {
         };
     }
     Err(last)
+}
+
+/// The process of this machine that listens on an address, whatever it does with what it hears; `None` where none is seen.
+pub(crate) fn listens_on(address: &str) -> Option<(u32, String)> {
+    address.to_socket_addrs().ok()?.find_map(|place| match ports::listener(place).ok()? {
+        Listener::Process { pid, program } | Listener::Forwarder { pid, program } => Some((pid, program)),
+        Listener::Hidden | Listener::Nobody | Listener::Elsewhere => None,
+    })
 }
 
 #[cfg(test)]

@@ -320,3 +320,51 @@ fn a_regression_of_p99_alone_reaches_the_first_line_the_comment_and_the_exit_cod
     let shown = hone_in(folder.path(), &["ledger", "show"]).expect_code(0).stdout;
     assert!(shown.contains("p99 worse"), "{shown}");
 }
+
+/// Puts itself into the background as daemons do: a second fork in a session of its own, whose parent ends. `stays` is what the command
+/// itself does then.
+fn daemonising(folder: &Path, name: &str, stays: &str) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let burn = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.02; done";
+    let busy =
+        stage::script(folder, &format!("busy-{name}"), &format!("({burn}) & exec {hone} broker \"$@\""));
+    let body = format!("(setsid {} \"$@\" >/dev/null 2>&1 &); {stays}", busy.display());
+    let script = stage::script(folder, name, &body);
+    format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+}
+
+/// The command lines of processes that name this folder.
+fn left_behind(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&folder)).collect()
+}
+
+/// The process that listens is measured, and not the one that sleeps in its place: a B that takes half a core more is worse.
+#[test]
+fn a_server_in_the_background_is_followed_measured_and_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (broker_command(""), daemonising(folder.path(), "daemon", "exec sleep 1000"));
+    let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "0", "--keep-disturbed"];
+    let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(3);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.starts_with("B against A: CPU per record worse") || said.starts_with("B against A: worse"),
+        "{said}"
+    );
+    assert!(said.contains("CPU per record is worse"), "{said}");
+    assert!(said.contains(", in the background) in B."), "{said}");
+    assert_eq!(left_behind(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_command_that_leaves_its_server_behind_and_ends_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (broker_command(""), daemonising(folder.path(), "gone", "exit 0"));
+    let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "0"];
+    let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(2);
+    ran.expect_error("in the background; Hone has ended that");
+    assert_eq!(left_behind(folder.path()), Vec::<String>::new());
+}

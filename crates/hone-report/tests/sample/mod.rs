@@ -213,6 +213,7 @@ pub(crate) fn bare_comparison(
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
         unlike_promises: Vec::new(),
+        measured: Default::default(),
     }
 }
 
@@ -299,6 +300,7 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
         unlike_promises: Vec::new(),
+        measured: Default::default(),
     }
 }
 
@@ -661,6 +663,7 @@ pub(crate) fn eventful() -> Window {
         how: "From the client's statistics.".to_owned(),
     });
     window.environment = Some(hone_record::Environment {
+        measured: vec!["hone (process 7)".to_owned()],
         machine: machine(),
         pressure: BTreeMap::from([("cpu".to_owned(), 0.25)]),
         brokers: BTreeMap::from([(1, "10.0.0.1:9092".to_owned())]),

@@ -324,6 +324,12 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     if let Some(change) = &comparison.change {
         lines.push(format!("B is A with {}.", change.words()));
     }
+    let measured =
+        |names: &[String]| if names.is_empty() { "unknown processes".to_owned() } else { names.join(", ") };
+    if comparison.measured.iter().any(|names| !names.is_empty()) {
+        let [a, b] = comparison.measured.each_ref().map(|names| measured(names));
+        lines.push(format!("Measured processes in the first A/B pair: {a} in A, {b} in B."));
+    }
     lines.extend(comparison.unlike_loads());
     lines.extend(unmet(comparison));
     let primary = comparison.primary().and_then(|primary| Some((primary, primary.estimate.builds?)));
@@ -470,6 +476,7 @@ pub(crate) mod tests {
             unmeasured_pairs: 0,
             one_layout: Vec::new(),
             unlike_promises: Vec::new(),
+            measured: Default::default(),
         }
     }
 

@@ -242,8 +242,11 @@ fn target_words(window: &Window) -> String {
     let beyond = beyond.map_or_else(String::new, |(us, cores)| {
         format!(", {} µs/record beyond the {} cores that it takes idle", number(us), number(cores))
     });
+    let measured: Vec<&str> =
+        window.environment.iter().flat_map(|environment| &environment.measured).map(String::as_str).collect();
+    let of = if measured.is_empty() { String::new() } else { format!(" ({})", measured.join(", ")) };
     format!(
-        "{} µs/record, {} µs/request{user}{beyond}{part}",
+        "{} µs/record, {} µs/request{user}{beyond}{part}{of}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )

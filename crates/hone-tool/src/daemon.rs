@@ -1,0 +1,99 @@
+//! Processes that a started program put into the background: out of its group, and no longer below it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::child::{Pause, members, send, vanished};
+
+/// Makes this process the parent of whatever its descendants leave behind, so that a daemon stays below it and can be found and ended.
+/// Without effect where the kernel refuses.
+pub fn adopt_orphans() {
+    // SAFETY: a plain flag of this process; the unused arguments are zero.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// A process below this one that no [`crate::Session`] owns. It ends with this value, and so does its process group, where that is not ours.
+#[derive(Debug)]
+pub struct Daemon {
+    pid: i32,
+    /// A group of its own, which holds what it has started.
+    group: Option<i32>,
+}
+
+impl Daemon {
+    /// Takes over a process that lies below this one. The caller knows that it does, and that it is in no session's group.
+    pub fn adopt(pid: u32) -> Option<Self> {
+        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1)?;
+        // SAFETY: both only ask.
+        let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
+        Some(Self { pid, group: (group > 1 && group != own).then_some(group) })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        // SAFETY: signal 0 only asks.
+        !self.is_reaped() && unsafe { libc::kill(self.pid, 0) } == 0
+    }
+
+    /// Asks it to end, waits for up to `grace`, and kills it after that.
+    pub fn stop(self, grace: Duration) {
+        self.end(grace);
+    }
+
+    fn end(&self, grace: Duration) {
+        self.end_leader(grace);
+        if let Some(group) = self.group.filter(|group| !members(*group).is_empty()) {
+            send(-group, libc::SIGKILL);
+            vanished(group, KILL_LIMIT);
+        }
+    }
+
+    fn end_leader(&self, grace: Duration) {
+        if self.is_reaped() {
+            return;
+        }
+        send(self.pid, libc::SIGTERM);
+        let (deadline, mut pause) = (Instant::now() + grace, Pause::default());
+        while Instant::now() < deadline {
+            if self.is_reaped() {
+                return;
+            }
+            pause.sleep();
+        }
+        send(self.pid, libc::SIGKILL);
+        let (deadline, mut pause) = (Instant::now() + KILL_LIMIT, Pause::default());
+        while Instant::now() < deadline && !self.is_reaped() {
+            pause.sleep();
+        }
+    }
+
+    /// Reaps it if it has ended. True also where somebody else has done that: its id is then no longer its own.
+    fn is_reaped(&self) -> bool {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place for the answer.
+        let answer = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };
+        // One whose own parent still lives is no child of ours: it runs as long as its id does.
+        let is_ours = answer >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ECHILD);
+        if is_ours {
+            return answer == self.pid;
+        }
+        // SAFETY: signal 0 only asks.
+        unsafe { libc::kill(self.pid, 0) != 0 }
+    }
+}
+
+/// What the kernel may take to end a process that was killed.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// Where nobody said how long it may take.
+const DROP_GRACE: Duration = Duration::from_secs(2);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.end(DROP_GRACE);
+    }
+}

@@ -514,7 +514,7 @@ fn a_broken_guard_rail_turns_the_mark_at_the_top() {
     let html = check(&comparison_page(comparison, &windows));
     assert_eq!(select(&html, ".sentence .mark.worse").len(), 1);
     assert_eq!(select(&html, ".beside.worse").len(), 1);
-    assert!(text_of(select(&html, ".sentence")[0]).contains("a guard rail is broken"));
+    assert!(text_of(select(&html, ".sentence")[0]).contains("a guard metric, so the whole is worse"));
 }
 
 const HOSTILE: &str =

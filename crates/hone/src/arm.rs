@@ -427,7 +427,7 @@ fn ended_well(error: &anyhow::Error) -> bool {
 /// What a program that has ended means if it left a server behind, which is ended: Hone could neither measure nor stop it safely.
 fn in_the_background(address: &str, session: &Session, error: anyhow::Error) -> anyhow::Error {
     /// What a daemon may take until it listens.
-    const LISTENS_WITHIN: Duration = Duration::from_secs(2);
+    const LISTENS_WITHIN: Duration = Duration::from_secs(10);
     let deadline = std::time::Instant::now() + LISTENS_WITHIN;
     while std::time::Instant::now() < deadline {
         if let Whose::Daemon(daemon) = Whose::listens_on(address, session) {

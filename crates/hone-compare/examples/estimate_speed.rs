@@ -25,6 +25,7 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
         late: Default::default(),
         started: [true, true],
         failed_share: [0.0; 2],
+        at_least: [false; 2],
     }
 }
 

@@ -60,6 +60,15 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
         }
         _ => decide(design, &test, &tost, control.as_ref().ok()),
     };
+    let is_bound = |pair: &PairOutcome| pair.kind == PairKind::Test && pair.at_least != [false, false];
+    let is_bounded = metric == Metric::Capacity && pairs.iter().any(is_bound);
+    let (verdict, why) = match verdict {
+        Verdict::Equivalent if is_bounded => (
+            Verdict::NotShown,
+            "an arm held the SLO at every rate of the climb, so only a lower bound of its capacity is known; climb further (--to)".to_owned(),
+        ),
+        verdict => (verdict, why),
+    };
     let control = control.ok().map(|control| control.estimate);
     Ok(Judgement { estimate: test, control, verdict, why, primary: metric == rule.primary })
 }
@@ -307,6 +316,7 @@ mod tests {
                 late: Default::default(),
                 started: [true, true],
                 failed_share: [0.0; 2],
+                at_least: [false; 2],
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));

@@ -63,6 +63,7 @@ fn verdicts(plan: &RoundPlan, rounds: &Rounds, resamples: u32) -> Vec<Verdict> {
                         late: Default::default(),
                         started: [true, true],
                         failed_share: [0.0; 2],
+                        at_least: [false; 2],
                     })
                     .collect::<Vec<_>>()
             };

@@ -31,6 +31,7 @@ fn pairs(random: &mut ChaCha8Rng, order: &[PairKind], together: f64) -> Vec<Pair
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         }
     };
     order.iter().enumerate().map(one).collect()

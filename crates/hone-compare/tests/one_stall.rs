@@ -46,6 +46,7 @@ fn one_stall_in_one_window_is_not_shown() {
                     late: Default::default(),
                     started: [true, true],
                     failed_share: [0.0; 2],
+                    at_least: [false; 2],
                 };
                 let measured: Vec<_> = (0..pairs).map(|index| pair(index, &mut random)).collect();
                 for judgement in judge(&design, &measured).judgements {
@@ -90,6 +91,7 @@ fn stalls_that_fall_on_both_arms_alike_stay_silent() {
                 late: Default::default(),
                 started: [true, true],
                 failed_share: [0.0; 2],
+                at_least: [false; 2],
             };
             let measured: Vec<_> = design.order.iter().enumerate().map(pair).collect();
             let verdict = judge(&design, &measured).judgements[0].verdict;

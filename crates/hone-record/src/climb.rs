@@ -154,6 +154,12 @@ impl Climb {
         }
     }
 
+    /// The highest rate that was tried, where the promise held at every rate: the capacity is at least that.
+    pub fn held_throughout(&self, steps: &[ClimbStep]) -> Option<f64> {
+        let rates = steps.iter().filter(|step| step.requests > 0).map(|step| step.requests_per_s);
+        rates.reduce(f64::max).filter(|_| self.read(steps) == Reading::NeverBroke)
+    }
+
     fn between(&self, held: &ClimbStep, broke: &ClimbStep) -> f64 {
         let log = |latency_us: f64| latency_us.max(1.0).ln();
         let (low, high) = (log(held.latency_us), log(broke.latency_us));

@@ -296,6 +296,9 @@ pub struct PairOutcome {
     /// Share of the requests of the first and of the second arm that failed, 0 to 1.
     #[serde(default)]
     pub failed_share: [f64; 2],
+    /// Whether the capacity of the first and of the second arm is a lower bound: the promise held at every rate of the climb.
+    #[serde(default)]
+    pub at_least: [bool; 2],
 }
 
 fn both_started() -> [bool; 2] {
@@ -660,6 +663,12 @@ impl Comparison {
         let why =
             format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}");
         Some(LeaningTroubles { is_b: b > a, is_clear, why })
+    }
+
+    /// Whether only a lower bound is known of the capacity of A, and of B, in an A/B pair that counts.
+    pub fn at_least(&self) -> [bool; 2] {
+        let counts = |pair: &&PairOutcome| pair.kind == PairKind::Test && pair.dropped.is_none();
+        [0, 1].map(|side: usize| self.pairs.iter().filter(counts).any(|pair| pair.at_least[side]))
     }
 
     /// That B fails more requests than A, below the share at which a window is excluded: in words, with the mean shares. `None` where it is

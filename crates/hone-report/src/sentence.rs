@@ -600,6 +600,7 @@ mod tests {
                 late: Default::default(),
                 started: [true, true],
                 failed_share: [0.0; 2],
+                at_least: [false; 2],
             })
             .collect();
         let why = "pgo alone had trouble in 3 A/B pairs, the other arm alone in 0";

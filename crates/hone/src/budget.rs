@@ -230,6 +230,7 @@ mod tests {
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         };
         (0..6).map(pair).collect()
     }

@@ -133,6 +133,12 @@ impl std::fmt::Display for BeyondReach {
 
 impl std::error::Error for BeyondReach {}
 
+/// The highest rate of a climb throughout which the target kept the promise. `None` for any other window.
+pub(crate) fn held_throughout(window: &Window) -> Option<f64> {
+    let climb = window.workload.climb().filter(|_| window.outcome == Outcome::Steady)?;
+    climb.held_throughout(&window.facts.steps)
+}
+
 /// Why a window's capacity lies beyond what was asked. `None` where it is known, or the target itself is the reason.
 pub(crate) fn beyond_reach(window: &Window) -> Option<BeyondReach> {
     let climb = window.workload.climb()?;

@@ -607,7 +607,15 @@ impl Contest<'_> {
 
     /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
     fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
-        if let Some(beyond) = seen.windows.iter().flatten().find_map(climb::beyond_reach) {
+        let least = [0, 1].map(|side: usize| seen.windows[side].as_ref().and_then(climb::held_throughout));
+        let at_least = least.map(|rate| rate.is_some());
+        // One arm that never breaks is an answer: its capacity is at least the end of the climb. Of an A/B pair in which none breaks
+        // nothing is known, while two equal arms that do the same are what a control is for.
+        let is_known = |side: usize| at_least[side] && (kind == PairKind::Control || !at_least[1 - side]);
+        let beyond = |side: usize| {
+            seen.windows[side].as_ref().filter(|_| !is_known(side)).and_then(climb::beyond_reach)
+        };
+        if let Some(beyond) = [0, 1].into_iter().find_map(beyond) {
             bail!(beyond);
         }
         let troubles = seen.troubles();
@@ -628,7 +636,10 @@ impl Contest<'_> {
         };
         let failed_share =
             [0, 1].map(|side: usize| seen.windows[side].as_ref().map_or(0.0, Window::failed_share));
-        let [values_a, values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
+        let [mut values_a, mut values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
+        for (values, least) in [&mut values_a, &mut values_b].into_iter().zip(least) {
+            values.iter_mut().for_each(|values| values.extend(least.map(|rate| (Metric::Capacity, rate))));
+        }
         let mut names = [String::new(), String::new()];
         for ((name, side), window) in names.iter_mut().zip(["a", "b"]).zip(seen.windows) {
             let Some(window) = window else { continue };
@@ -650,6 +661,7 @@ impl Contest<'_> {
             late,
             started,
             failed_share,
+            at_least,
         };
         Ok(Measured { outcome, failed })
     }
@@ -1006,6 +1018,7 @@ mod tests {
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         };
         let (test, control) = (PairKind::Test, PairKind::Control);
         let of_b = || pair(test, &[], &["died"]);

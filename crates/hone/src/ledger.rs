@@ -525,6 +525,7 @@ mod tests {
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         }];
         let found = records(&folder, &comparison).unwrap();
         let found: Vec<_> = found.iter().map(|record| (&*record.path, record.role)).collect();

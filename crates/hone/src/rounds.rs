@@ -542,6 +542,7 @@ fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round:
         late: [first.late, second.late],
         started: [true, true],
         failed_share: [first.failed_share, second.failed_share],
+        at_least: [false; 2],
     }
 }
 

@@ -59,6 +59,23 @@ fn a_planted_slow_down_has_a_lower_capacity_and_equal_arms_are_silent() {
     }
 }
 
+/// B holds at every rate: that it can do at least that much is an answer, and the estimate is the least that it can be.
+#[test]
+fn an_arm_that_never_breaks_is_better_by_at_least_the_end_of_the_climb() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (slow, quick) = (broker(6), broker(1));
+    for (a, b, verdict, code) in [(&slow, &quick, "better", 0), (&quick, &slow, "worse", 3)] {
+        let arms = ["compare", a, b, "--control-pairs", "5", "--to", "300"];
+        let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(code);
+        let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.starts_with(&format!("B against A: {verdict}. capacity is {verdict}: ")), "{said}");
+        let bound = if code == 0 { " B at least 2" } else { ", A at least 2" };
+        assert!(said.contains(bound) && said.contains("p50 <= 20 ms held in every step"), "{said}");
+        hone_in(folder.path(), &["report", "runs/compare-001"]).expect_code(0);
+    }
+}
+
 #[test]
 fn a_target_that_is_too_good_for_the_climb_is_not_left_out_in_silence() {
     let _alone = alone();

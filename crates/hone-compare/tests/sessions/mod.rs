@@ -70,6 +70,7 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
         late: Default::default(),
         started: [true, true],
         failed_share: [0.0; 2],
+        at_least: [false; 2],
     };
     values.iter().enumerate().map(one).collect()
 }

@@ -339,6 +339,7 @@ fn pair(
         late: Default::default(),
         started: [true, true],
         failed_share: [0.0; 2],
+        at_least: [false; 2],
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);

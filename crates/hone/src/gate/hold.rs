@@ -343,6 +343,7 @@ mod tests {
                 late: Default::default(),
                 started: [true, true],
                 failed_share: [0.0; 2],
+                at_least: [false; 2],
             })
             .collect();
         comparison

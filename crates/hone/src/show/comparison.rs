@@ -200,6 +200,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     if let Some(other) = comparison.other_promise() {
         text.push_str(&format!(" {other}"));
     }
+    text.extend(lower_bounds(comparison));
     if let Some(why) = comparison.why_troubles_decide() {
         text.push_str(&format!(" {why}."));
     }
@@ -262,6 +263,22 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
     }
     let primary = format!("{} {}", comparison.label(primary.estimate.metric), primary.verdict.label());
     format!("{b} against {a}: {primary}, {} worse.", worse.join(", "))
+}
+
+/// That of one arm only a lower bound of the capacity is known: ` B at least 40,000 requests/s, A 31,200.`
+fn lower_bounds(comparison: &Comparison) -> Option<String> {
+    let bounds = comparison.at_least();
+    let estimate = &comparison.primary()?.estimate;
+    let climb = comparison.workload.climb().filter(|_| bounds != [false, false])?;
+    let side = |side: usize, name: &str, value: f64| {
+        format!("{name} {}{} requests/s", if bounds[side] { "at least " } else { "" }, number(value))
+    };
+    Some(format!(
+        " {}, {}: where it says at least, {} held in every step of a climb.",
+        side(1, &comparison.b, estimate.value_b),
+        side(0, &comparison.a, estimate.value_a),
+        climb.slo.words()
+    ))
 }
 
 /// What the primary metric shows.
@@ -582,6 +599,7 @@ pub(crate) mod tests {
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         };
         let trouble = || vec!["B was saturated".to_owned()];
         for (in_a, in_b, both, begins, reason) in [
@@ -701,6 +719,7 @@ pub(crate) mod tests {
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         }];
         whole
     }

@@ -1186,6 +1186,7 @@ mod tests {
             late: [false, matter == LATE],
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         }
     }
 
@@ -1284,6 +1285,7 @@ mod tests {
             late: Default::default(),
             started: [true, true],
             failed_share: [0.0; 2],
+            at_least: [false; 2],
         };
         for place in ["pilot/pairs", "steps/01/pairs", "end/01/without-01/pairs", "builds/x-001/pairs"] {
             let place = folder.path().join(place);

@@ -180,6 +180,7 @@ fn judge(pairs: &Pairs, design: &Design) -> Result<Judgement, String> {
         late: Default::default(),
         started: [true, true],
         failed_share: [0.0; 2],
+        at_least: [false; 2],
     };
     let rounds = pairs.off.iter().zip(&pairs.on).zip(&pairs.control).enumerate();
     let outcomes: Vec<PairOutcome> = rounds

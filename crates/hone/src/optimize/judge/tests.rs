@@ -110,6 +110,7 @@ fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
         late: Default::default(),
         started: [true, true],
         failed_share: [0.0; 2],
+        at_least: [false; 2],
     };
     let told = |broken: hone_record::PairOutcome| {
         let mut first = edge("baseline", "pgo", "one", BETTER);
@@ -139,6 +140,7 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
         late: Default::default(),
         started: [true, true],
         failed_share: [0.0; 2],
+        at_least: [false; 2],
     };
     let why = |pairs: Vec<hone_record::PairOutcome>| {
         let built = |name: &str| hone_record::LaidOut {

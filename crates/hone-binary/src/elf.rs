@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use flate2::read::ZlibDecoder;
 use object::elf::PT_LOAD;
 use object::read::archive::ArchiveFile;
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment as _, ObjectSymbol, SectionKind, SymbolKind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -133,6 +133,17 @@ pub fn code_bytes(path: &Path) -> Result<CodeBytes> {
         }
     }
     Ok(found)
+}
+
+/// Bytes of a program's file that are loaded: the sizes in the file of its `PT_LOAD` segments. Kept relocations, symbols and debug
+/// sections are not in them.
+///
+/// # Errors
+/// When the file can't be read or is no object file.
+pub fn loaded_bytes(path: &Path) -> Result<u64> {
+    let bytes = read(path)?;
+    let file = parse(&bytes, path)?;
+    Ok(file.segments().map(|segment| segment.file_range().1).fold(0, u64::saturating_add))
 }
 
 /// Places in memory are alike when they are at the same place of a page, which is what caches and predictors go by.

@@ -41,7 +41,9 @@ mod toolchain;
 pub mod workshop;
 
 pub use autofdo::Converter;
-pub use elf::{CodeBytes, FileFacts, Moved, code_bytes, file_facts, functions_moved, sha256_hex};
+pub use elf::{
+    CodeBytes, FileFacts, Moved, code_bytes, file_facts, functions_moved, loaded_bytes, sha256_hex,
+};
 pub use form::{FormFault, ProfileForm};
 pub use given::GivenBinary;
 pub use messages::NativeCode;

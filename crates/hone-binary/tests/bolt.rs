@@ -123,6 +123,20 @@ fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> BoltRefusal {
     }
 }
 
+/// They are what Hone's own flags add to a file, and cost no run anything.
+#[test]
+fn relocations_and_debug_sections_are_not_loaded() {
+    use hone_binary::{file_facts, loaded_bytes};
+    let Some(bench) = Bench::new(22) else { return };
+    let stripped = bench.compile("toy.cpp", "stripped", &["-O2", "-s"]);
+    let rich = bench.compile("toy.cpp", "rich", &["-O2", "-g3", "-Wl,--emit-relocs"]);
+    let lengths = [&stripped, &rich].map(|program| file_facts(program).unwrap().file_bytes as f64);
+    assert!(lengths[1] > 3.0 * lengths[0], "more than a guard metric allows: {lengths:?}");
+    let loaded = [&stripped, &rich].map(|program| loaded_bytes(program).unwrap() as f64);
+    assert!((loaded[1] / loaded[0] - 1.0).abs() < 0.05, "{loaded:?}");
+    assert!(loaded[0] <= lengths[0], "{loaded:?} of {lengths:?}");
+}
+
 /// A program that somebody else linked is copied, rewritten, and then a variant like any other.
 #[test]
 fn a_finished_program_becomes_a_variant() {

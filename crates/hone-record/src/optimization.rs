@@ -103,6 +103,9 @@ impl Rewriting {
 pub struct Harm {
     /// Size of the file.
     pub file_bytes: u64,
+    /// Bytes of the file in loaded segments; `None` in records of before they were counted.
+    #[serde(default)]
+    pub loaded_bytes: Option<u64>,
     /// Size of all sections of code.
     pub text_bytes: u64,
     /// What of it is the old code that BOLT keeps beside the new one.

@@ -79,7 +79,7 @@ pub(crate) struct Training {
 pub(crate) struct Limits {
     /// Of the code, without what BOLT keeps of the old one.
     pub(crate) text_growth: f64,
-    /// Of the file.
+    /// Of the loaded segments of the file.
     pub(crate) file_growth: f64,
     /// Of the largest resident memory.
     pub(crate) rss_growth: f64,
@@ -91,7 +91,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     /// Choices, not constants of nature: profiles make hot code larger and cold code smaller, in all by less than a half; memory
-    /// and start-up should hardly change, and both are measured a few times only. A file may have relocations and the old code, too.
+    /// and start-up should hardly change, and both are measured a few times only. A file that BOLT has written has the old code, too.
     /// Inlining makes frames larger: a profile has made Go's stacks larger by a third where it was seen, and that is a cost that is
     /// to be seen, not one that breaks a service.
     fn default() -> Self {

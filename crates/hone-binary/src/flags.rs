@@ -1,4 +1,4 @@
-//! How additional compiler flags reach rustc without displacing those that are already configured.
+//! Which target Cargo is configured to build for, and how additional compiler flags reach rustc without displacing those that are already configured.
 //!
 //! Cargo knows four sources of rustflags and uses only the first that exists (The Cargo Book, `build.rustflags`):
 //! `CARGO_ENCODED_RUSTFLAGS`; `RUSTFLAGS`; all matching `target.*.rustflags`; `build.rustflags`. So a flag set in one
@@ -25,14 +25,15 @@ pub(crate) struct Sources {
     pub(crate) target: Option<String>,
     /// `CARGO_BUILD_RUSTFLAGS`.
     pub(crate) build: Option<String>,
+    /// `CARGO_BUILD_TARGET`.
+    pub(crate) build_target: Option<String>,
     /// Cargo's configuration files, the farthest from the project first.
     pub(crate) files: Vec<(PathBuf, String)>,
 }
 
 impl Sources {
     /// Reads the environment and the configuration files that count for a build in `dir`.
-    pub(crate) fn read(dir: &Path, triple: &str) -> Result<Self> {
-        let target = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.to_uppercase().replace(['-', '.'], "_"));
+    pub(crate) fn read(dir: &Path) -> Result<Self> {
         let mut files = Vec::new();
         for path in config_files(dir) {
             let text = std::fs::read_to_string(&path)
@@ -42,11 +43,86 @@ impl Sources {
         Ok(Self {
             encoded: variable("CARGO_ENCODED_RUSTFLAGS")?,
             plain: variable("RUSTFLAGS")?,
-            target: variable(&target)?,
+            target: None,
             build: variable("CARGO_BUILD_RUSTFLAGS")?,
+            build_target: variable("CARGO_BUILD_TARGET")?,
             files,
         })
     }
+
+    /// With the variable that holds flags for this target.
+    pub(crate) fn of_target(self, triple: &str) -> Result<Self> {
+        let name = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.to_uppercase().replace(['-', '.'], "_"));
+        Ok(Self { target: variable(&name)?, ..self })
+    }
+
+    /// The target that Cargo would build for: `build.target` of the configuration, else the host. Stable Cargo has no command that
+    /// tells it.
+    ///
+    /// # Errors
+    /// When it is none that Hone can build for and start here, with where it stands.
+    pub(crate) fn triple(&self, host: &str) -> Result<String> {
+        const NEXT: &str = "next: set CARGO_BUILD_TARGET to the target that Hone is to optimise";
+        let mut found: Vec<(String, String)> = Vec::new();
+        if let Some(target) = self.build_target.as_ref().filter(|target| !target.is_empty()) {
+            found.push((target.clone(), "CARGO_BUILD_TARGET".to_owned()));
+        } else {
+            for (path, text) in &self.files {
+                let table = table(path, text)?;
+                if table.contains_key("include") {
+                    bail!(
+                        "Cargo's configuration {} includes other files, whose build.target Hone does not see\n  {NEXT}",
+                        path.display()
+                    );
+                }
+                let Some(target) = table.get("build").and_then(|build| build.get("target")) else { continue };
+                let place = format!("build.target in {}", path.display());
+                let targets = match target {
+                    toml::Value::String(target) => Some(vec![target.clone()]),
+                    toml::Value::Array(list) => {
+                        list.iter().map(|target| target.as_str().map(str::to_owned)).collect()
+                    }
+                    _ => None,
+                };
+                let targets =
+                    targets.with_context(|| format!("{place} is neither text nor a list of texts"))?;
+                // Of single values the nearest file wins; Cargo joins lists.
+                if !target.is_array() {
+                    found.clear();
+                }
+                let known = |target: &String| !found.iter().any(|(known, _)| known == target);
+                let new: Vec<String> = targets.into_iter().filter(known).collect();
+                found.extend(new.into_iter().map(|target| (target, place.clone())));
+            }
+        }
+        if found.len() > 1 {
+            let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
+            bail!(
+                "{} names several targets ({}), and Hone optimises one\n  {NEXT}",
+                found[0].1,
+                names.join(", ")
+            );
+        }
+        let Some((target, place)) = found.pop() else { return Ok(host.to_owned()) };
+        // Cargo's name for the host.
+        if target == "host-tuple" {
+            return Ok(host.to_owned());
+        }
+        if Path::new(&target).extension().is_some_and(|ending| ending == "json") {
+            bail!(
+                "{place} names the target specification {target}, and Hone builds for rustc's own targets\n  {NEXT}"
+            );
+        }
+        let machine = |triple: &str| triple.split('-').next().map(str::to_owned);
+        if machine(&target) != machine(host) || !target.contains("linux") {
+            bail!("{place} is {target}, whose programs do not start on this machine ({host})\n  {NEXT}");
+        }
+        Ok(target)
+    }
+}
+
+fn table(path: &Path, text: &str) -> Result<toml::Table> {
+    text.parse().with_context(|| format!("Cargo's configuration {} is not TOML", path.display()))
 }
 
 fn variable(name: &str) -> Result<Option<String>> {
@@ -146,8 +222,7 @@ impl Configured {
     }
 
     fn add(&mut self, path: &Path, text: &str, triple: &str) -> Result<()> {
-        let table: toml::Table =
-            text.parse().with_context(|| format!("Cargo's configuration {} is not TOML", path.display()))?;
+        let table = table(path, text)?;
         if table.contains_key("include") {
             bail!(
                 "Cargo's configuration {} includes other files, whose rustflags Hone does not see: set RUSTFLAGS to \
@@ -204,6 +279,7 @@ mod tests {
             text in "(\\[?(build|target|rustflags|'cfg\\(x\\)'|x86_64-unknown-linux-gnu)\\]?|[.=\n]|'-Ca'|\\['-C', 5?\\]|7){0,14}",
         ) {
             let _ = Route::choose(&files(&[&text]), TRIPLE);
+            let _ = files(&[&text]).triple(TRIPLE);
         }
     }
 
@@ -269,6 +345,38 @@ mod tests {
         );
         check(files(&["build.rustflags = 5"]), "build.rustflags in /0 is neither text nor a list of texts");
         check(files(&["= ="]), "/0 is not TOML");
+    }
+
+    #[test]
+    fn the_target_is_that_of_cargos_configuration() {
+        const MUSL: &str = "x86_64-unknown-linux-musl";
+        let check = |sources: Sources, expected: &str| {
+            let found = sources.triple(TRIPLE).unwrap_or_else(|error| format!("{error:#}"));
+            assert!(found.contains(expected), "{found}");
+        };
+        let musl = format!("build.target = '{MUSL}'");
+        check(files(&[]), TRIPLE);
+        check(files(&["build.jobs = 2"]), TRIPLE);
+        check(files(&[&musl]), MUSL);
+        check(files(&["build.target = 'aarch64-unknown-linux-gnu'", &musl]), MUSL);
+        check(files(&[&format!("build.target = ['{MUSL}']"), &format!("build.target = ['{MUSL}']")]), MUSL);
+        check(files(&["build.target = 'host-tuple'"]), TRIPLE);
+        let named = Sources { build_target: Some(MUSL.into()), ..files(&["build.target = 'x.json'"]) };
+        check(named, MUSL);
+        check(
+            files(&[&format!("build.target = ['{MUSL}', '{TRIPLE}']")]),
+            "build.target in /0 names several targets (x86_64-unknown-linux-musl, x86_64-unknown-linux-gnu)",
+        );
+        check(
+            files(&["build.target = 'my/board.json'"]),
+            "build.target in /0 names the target specification my/board.json",
+        );
+        check(
+            files(&["build.target = 'aarch64-unknown-linux-gnu'"]),
+            "do not start on this machine (x86_64-",
+        );
+        check(files(&["build.target = 5"]), "build.target in /0 is neither text nor a list of texts");
+        check(files(&["include = 'other.toml'"]), "whose build.target Hone does not see");
     }
 
     #[test]

@@ -67,12 +67,14 @@ impl<'a> Pgo<'a> {
         let metadata = runner.run(&plan::metadata(&toolchain.cargo, &manifest_dir))?;
         let metadata = Metadata::parse(&metadata.stdout()?)?;
         metadata.check_bin(&target)?;
-        let route = Route::choose(&Sources::read(&manifest_dir, &toolchain.host)?, &toolchain.host)?;
-        let c = choose_c(&target, &toolchain, &work);
+        let sources = Sources::read(&manifest_dir)?;
+        let triple = sources.triple(&toolchain.host)?;
+        let route = Route::choose(&sources.of_target(&triple)?, &triple)?;
+        let c = choose_c(&target, &toolchain, &triple, &work);
         let plan = BuildPlan {
             cargo: toolchain.cargo.clone(),
             rustc: toolchain.rustc.clone(),
-            triple: toolchain.host.clone(),
+            triple,
             route,
             locked: metadata.lock_file().is_file(),
             c: c.as_ref().ok().cloned(),
@@ -401,13 +403,17 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
 fn choose_c(
     target: &CargoTarget,
     toolchain: &Toolchain,
+    triple: &str,
     work: &Path,
 ) -> Result<(crate::CCompiler, CFlags), String> {
     if !target.c_code {
         return Err("the experiment leaves C code out".to_owned());
     }
+    // The headers and libraries of C that clang finds are the host's.
+    if triple != toolchain.host {
+        return Err(format!("Cargo builds for {triple}, and clang for {}", toolchain.host));
+    }
     let compiler = toolchain.c_compiler.clone()?;
-    let triple = &toolchain.host;
     if let Some((name, value)) = c_setting("CC", triple).or_else(|| c_setting("CXX", triple)) {
         return Err(format!(
             "{name}={value} already chooses a C compiler: unset it to let C code be profiled"

@@ -116,6 +116,10 @@ impl BuildPlan {
             .env_remove("LLVM_PROFILE_FILE");
         let mut added = target.extra_rustflags.clone();
         added.extend(rustflags(order, stray, self.dump_object.as_deref(), self.pads));
+        if order.guide.counts() && self.dump_object.is_some() && self.triple.contains("-musl") {
+            // It comes behind the static C library, out of which the linker takes only what was asked for before.
+            added.push("-Clink-arg=-lc".to_owned());
+        }
         self.with_c(self.route.apply(call, &self.triple, &added), order)
     }
 

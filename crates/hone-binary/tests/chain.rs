@@ -318,6 +318,48 @@ fn configured_rustflags_are_not_displaced() {
     }
 }
 
+/// Cargo's `build.target` decides what is built, and the flags of its section with it; the whole chain works for it.
+#[test]
+fn the_configured_target_is_built() {
+    const MUSL: &str = "x86_64-unknown-linux-musl";
+    if std::env::var_os("CARGO_BUILD_TARGET").is_some() {
+        return skip("CARGO_BUILD_TARGET is set in the environment");
+    }
+    let Some(bench) = Bench::new() else { return };
+    let toolchain = bench.pgo().unwrap().toolchain().clone();
+    if !toolchain.profdata.ancestors().nth(3).unwrap().join(MUSL).is_dir() {
+        return skip("the target is not installed: rustup target add x86_64-unknown-linux-musl");
+    }
+    // Without C code, whose musl headers few machines have.
+    fs::write(bench.path("tiny/build.rs"), "fn main() {}\n").unwrap();
+    fs::write(
+        bench.path("tiny/src/main.rs"),
+        "#[cfg(not(all(target_env = \"musl\", wanted)))]\ncompile_error!(\"another target\");\n\n\
+         #[inline(never)]\nfn work(seed: u64) -> u64 {\n    (0..seed % 97).fold(seed, |sum, at| sum.rotate_left(7) ^ at)\n}\n\n\
+         fn main() {\n    let sum = (0..100_000).fold(1, |sum, at| work(sum ^ at));\n    println!(\"{sum}\");\n}\n",
+    )
+    .unwrap();
+    // In a parent of the package's folder.
+    fs::create_dir_all(bench.path(".cargo")).unwrap();
+    let config = format!("[build]\ntarget = '{MUSL}'\n[target.{MUSL}]\nrustflags = ['--cfg', 'wanted']\n");
+    fs::write(bench.path(".cargo/config.toml"), config).unwrap();
+
+    let pgo = bench.pgo().unwrap();
+    assert!(pgo.c_left_out().unwrap().contains(MUSL));
+    let baseline = pgo.build_baseline().unwrap();
+    assert!(baseline.executable.to_string_lossy().contains(MUSL), "{baseline:?}");
+    let instrumented = pgo.build_instrumented().unwrap();
+    let raw = bench.path("raw");
+    fs::create_dir_all(&raw).unwrap();
+    let (name, value) = profile_env(&raw);
+    bench.system.run(&Call::new("run", &instrumented.executable, bench.dir.path()).env(name, value)).unwrap();
+    let merged = pgo.merge(&one(raw)).unwrap();
+    let proven = pgo.prove_profile(&merged, &instrumented).unwrap();
+    assert!(proven.proof.hot_functions_of_target > 0, "{proven:?}");
+    let optimized = pgo.build_optimized(&merged).unwrap();
+    pgo.prove_applied(&optimized, &baseline, &proven).unwrap();
+}
+
 #[test]
 fn cheap_checks_come_first() {
     let Some(bench) = Bench::new() else { return };

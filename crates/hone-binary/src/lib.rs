@@ -49,6 +49,7 @@ pub use given::GivenBinary;
 pub use messages::NativeCode;
 pub use pgo::Pgo;
 pub use plan::profile_env;
+pub use proof::owners;
 pub use refusal::Refusal;
 pub use said::MOST_DISCARDED;
 pub use target::{CargoProgram, CargoTarget, cargo_programs};

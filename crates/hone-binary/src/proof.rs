@@ -1,6 +1,6 @@
 //! Whether a merged profile may be used: pure, from its contents and the names in the instrumented program.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use hone_record::HotFunction;
@@ -17,7 +17,7 @@ const LEAST_KNOWN_PERCENT: u64 = 90;
 pub(crate) struct Heat {
     /// All hot functions, hottest first.
     pub(crate) functions: Vec<HotFunction>,
-    /// How many of them belong to the target's own crates; at least 1.
+    /// How many of them belong to the target's own crates. A program whose work lies in its dependencies has none.
     pub(crate) of_target: u32,
 }
 
@@ -30,7 +30,19 @@ pub(crate) fn prove(
     own_crates: &BTreeSet<String>,
 ) -> Result<Heat, Refusal> {
     holds(profile, file, in_binary, binary)?;
-    heat(&profile.hot(), own_crates)
+    Ok(heat(&profile.hot(), own_crates))
+}
+
+/// Which crates hot functions belong to, the one with most of them first; of functions that are not Rust's, as `C or C++`.
+pub fn owners(hot: &[HotFunction]) -> Vec<(String, usize)> {
+    let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
+    for function in hot {
+        *owners.entry(crate_of(&function.name).unwrap_or("C or C++")).or_default() += 1;
+    }
+    let mut owners: Vec<(String, usize)> =
+        owners.into_iter().map(|(name, functions)| (name.to_owned(), functions)).collect();
+    owners.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    owners
 }
 
 /// Whether a profile has counts, and is of this program.
@@ -58,20 +70,16 @@ pub(crate) fn holds(
     Ok(())
 }
 
-fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Result<Heat, Refusal> {
+fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Heat {
     let names: Vec<String> = hot.iter().map(|function| demangle(function.symbol())).collect();
     let of_target =
         names.iter().filter(|name| crate_of(name).is_some_and(|found| own_crates.contains(found))).count();
-    if of_target == 0 {
-        let crates = own_crates.iter().cloned().collect::<Vec<_>>().join(", ");
-        return Err(Refusal::TargetNotHot { hot: hot.len(), crates });
-    }
     let functions = hot
         .iter()
         .zip(names)
         .map(|(function, name)| HotFunction { name, max_count: function.max_count })
         .collect();
-    Ok(Heat { functions, of_target: u32::try_from(of_target).unwrap_or(u32::MAX) })
+    Heat { functions, of_target: u32::try_from(of_target).unwrap_or(u32::MAX) }
 }
 
 /// The Rust path without its hash, or the symbol itself when it is not Rust's.
@@ -139,7 +147,16 @@ mod tests {
         refused(":ir\n", TINY, &own, "the profile /p has no functions");
         refused(":ir\nmain\n1\n1\n0\n", TINY, &own, "the profile /p has no count above 0");
         refused(OTHER, TINY, &own, "the profile /p is of another binary: 1 of its 16 functions are in /b\n");
-        refused(TINY, TINY, &["x", "y"], "none of the 8 hot functions of the profile belongs to x, y:");
+    }
+
+    #[test]
+    fn hot_functions_of_dependencies_are_told_by_their_crates() {
+        let heat = check(TINY, TINY, &["x", "y"]).unwrap();
+        assert_eq!((heat.functions.len(), heat.of_target), (8, 0));
+        let owners = owners(&heat.functions);
+        assert_eq!(owners[0], ("tiny_server".to_owned(), 4));
+        assert_eq!(owners.iter().map(|(_, functions)| functions).sum::<usize>(), 8);
+        assert!(owners.iter().any(|(name, _)| name == "C or C++"), "{owners:?}");
     }
 
     #[test]

@@ -76,17 +76,6 @@ pub enum Refusal {
         /// Functions of the profile.
         functions: u64,
     },
-    /// The training did not reach the program's own code.
-    #[error(
-        "none of the {hot} hot functions of the profile belongs to {crates}: the training did not reach the target's \
-         own code\n  next: check address and success of the training load"
-    )]
-    TargetNotHot {
-        /// Hot functions of the profile.
-        hot: usize,
-        /// The crates that were looked for.
-        crates: String,
-    },
     /// A build that should be instrumented is not.
     #[error(
         "{} is not instrumented (it has no section __llvm_prf_names): the flag -Cprofile-generate did not reach the \

@@ -40,12 +40,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
-use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
+use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop, owners};
 use hone_diagnose::emulator::Wanted;
 use hone_load::Security;
 use hone_record::{
     Artifact, Ceiling, Diagnosis, Durability, Engine, Foretelling, Foretold, Harm, Optimization,
-    ProfileApplied, Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+    ProfileApplied, ProfileProof, Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining,
+    Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -938,7 +939,27 @@ fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Buil
         show::number(proof.max_count as f64),
         proof.sha256.get(..12).unwrap_or(&proof.sha256)
     );
+    let note = note + &warning_of_owners(workshop.kind(), proof);
     Ok(Told { note, command: Some(merged.command.clone()), result: Taken { merged, proven } })
+}
+
+/// A program's work may lie in its dependencies; a load that missed it looks alike, so the evidence is shown. Empty when there is no
+/// reason to.
+fn warning_of_owners(kind: Kind, proof: &ProfileProof) -> String {
+    const SHOWN: usize = 5;
+    if kind != Kind::Cargo || proof.hot_functions_of_target > 0 {
+        return String::new();
+    }
+    let owners = owners(&proof.hot_functions);
+    let shown = owners.iter().take(SHOWN).map(|(name, functions)| format!("{name} {functions}"));
+    let more = owners.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} other crates") } else { String::new() };
+    format!(
+        "; warning: none of the {} hot functions belongs to the target's own crates; they belong to {}{more}: check address and success \
+         of the training load if the work of this program should not lie there",
+        proof.hot_functions.len(),
+        shown.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// What is told of the variants.
@@ -985,6 +1006,8 @@ impl Account<'_> {
 
 #[cfg(test)]
 mod tests {
+    use hone_record::HotFunction;
+
     use super::*;
 
     #[test]
@@ -1025,5 +1048,28 @@ mod tests {
         assert!(!done(3), "broken off between the second and the third");
         folder.write_note("steps/failed-pgo+bolt.json", &"no profile").unwrap();
         assert!(done(3));
+    }
+
+    #[test]
+    fn hot_functions_of_dependencies_alone_are_warned_of_with_their_owners() {
+        let hot = ["jaq_core::run", "jaq_core::eval", "core::iter::next", "memchr"];
+        let mut proof = ProfileProof {
+            path: String::new(),
+            sha256: String::new(),
+            bytes: 0,
+            raw_files: 1,
+            raw_bytes: 0,
+            level: "IR".to_owned(),
+            functions: 4,
+            max_count: 1,
+            total_count: 4,
+            hot_functions: hot.map(|name| HotFunction { name: name.to_owned(), max_count: 1 }).to_vec(),
+            hot_functions_of_target: 0,
+        };
+        let warning = warning_of_owners(Kind::Cargo, &proof);
+        let owners = "none of the 4 hot functions belongs to the target's own crates; they belong to jaq_core 2, C or C++ 1, core 1:";
+        assert!(warning.contains(owners), "{warning}");
+        proof.hot_functions_of_target = 1;
+        assert_eq!(warning_of_owners(Kind::Cargo, &proof), "");
     }
 }

@@ -9,7 +9,8 @@ use hone_binary::Refusal;
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Writes};
 use hone_binary::capture::{
     CaptureRefusal, CounterLoss, Driven, Dump, HowEnded, Lost, ProfileFiles, ProfileKind, Step, Stop,
-    StopPlan, build_dump_object, build_preload, dump_env, measure_slow_down, preload_env, reset, stop,
+    StopPlan, build_dump_object, build_preload, dump_env, let_all_write, measure_slow_down, preload_env,
+    reset, stop,
 };
 use hone_tool::{Call, Readiness, Runner, Session, System, Tool, ToolError};
 
@@ -714,4 +715,93 @@ fn what_a_killed_target_left_is_told_by_the_next_run() {
         matches!(&refused, CaptureRefusal::SomeEmpty { files, written: 1, .. } if *files == [left.clone()]),
         "{refused}"
     );
+}
+
+/// Becomes another user before it serves, as mosquitto and nginx do.
+const DROPS_ITS_RIGHTS: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void ends(int signal) { exit(0); }
+int main(void) {
+    signal(SIGTERM, ends);
+    if (setgid(65534) || setuid(65534)) return 2;
+    puts("ready");
+    fflush(stdout);
+    for (;;) pause();
+}
+"#;
+
+#[test]
+fn a_server_that_becomes_another_user_writes_its_profile_or_its_runtime_is_quoted() {
+    let Some(compiler) = tool("clang-22") else { return };
+    // SAFETY: it takes nothing and can't fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return skip("only root can become another user");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let system = System::new(dir.path().join("log")).unwrap();
+    fs::write(dir.path().join("drops.c"), DROPS_ITS_RIGHTS).unwrap();
+    let program = dir.path().join("drops");
+    let call =
+        Call::new("compile", &compiler, dir.path()).args(["-fprofile-generate", "-o", "drops", "drops.c"]);
+    system.run(&call.produces(&program)).unwrap();
+    let run = dir.path().join("run");
+    let folder = run.join("profile-raw/first");
+    fs::create_dir_all(&folder).unwrap();
+    let stopped = || {
+        let call =
+            Call::new("server", &program, dir.path()).env("LLVM_PROFILE_FILE", folder.join("%m_%p.profraw"));
+        let mut session = system.start(&call).unwrap();
+        session.stdout_line_matching("ready", PLENTY).unwrap();
+        let files = ProfileFiles { kind: ProfileKind::Llvm, folder: folder.clone() };
+        stop(&system, session, &StopPlan { dump: Dump::None, command: None, grace: PLENTY, files })
+    };
+    // A temporary folder is its owner's alone, as a home may be.
+    let error = stopped().unwrap_err().to_string();
+    assert!(error.contains("its runtime says: LLVM Profile Error: Failed to write file"), "{error}");
+    assert!(error.contains("Permission denied") && error.contains("next: let the user"), "{error}");
+    let_all_write(&folder, dir.path()).unwrap();
+    let written = stopped().unwrap();
+    assert_eq!((written.lost, written.files.len()), (Lost::Nothing, 1));
+    let mode = |path: &Path| {
+        std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions()) & 0o7777
+    };
+    assert_eq!((mode(&folder), mode(&run)), (0o1777, 0o755));
+}
+
+/// BOLT's runtime stops in the middle of the file; what is there looks like a profile.
+#[test]
+fn a_profile_that_bolts_runtime_did_not_finish_is_refused_with_its_words() {
+    let Some(compiler) = tool("clang-22") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let system = System::new(dir.path().join("log")).unwrap();
+    let source = format!(
+        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+         static void ends(int signal) {{ exit(0); }}\n\
+         __attribute__((noinline)) long {}(long n) {{ long sum = 0; for (long i = 0; i < n; i++) sum += i % 3 ? i : -sum; return sum; }}\n\
+         int main(void) {{ signal(SIGTERM, ends); printf(\"ready %ld\\n\", {}(1000)); fflush(stdout); for (;;) pause(); }}\n",
+        "f".repeat(12_000),
+        "f".repeat(12_000)
+    );
+    fs::write(dir.path().join("long.c"), source).unwrap();
+    let program = dir.path().join("long");
+    let call = Call::new("compile", &compiler, dir.path()).args(["-O2", "-Wl,-q", "-o", "long", "long.c"]);
+    system.run(&call.produces(&program)).unwrap();
+    let Some((server, folder)) = instrument_by_bolt(
+        &system,
+        &program,
+        &dir.path().join("work"),
+        Writes::AtExit { for_each_process: true },
+    ) else {
+        return;
+    };
+    let mut session = system.start(&Call::new("server", &server, dir.path())).unwrap();
+    session.stdout_line_matching("ready", PLENTY).unwrap();
+    let files = ProfileFiles { kind: ProfileKind::Bolt, folder };
+    let plan = StopPlan { dump: Dump::None, command: None, grace: PLENTY, files };
+    let error = stop(&system, session, &plan).unwrap_err().to_string();
+    assert!(error.contains("buffer overflow, function name too large"), "{error}");
+    assert!(error.contains("profile = \"emulated\""), "{error}");
 }

@@ -1,6 +1,7 @@
 //! The profile files of a run, before and after.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
@@ -42,6 +43,25 @@ pub struct ProfileFiles {
     pub kind: ProfileKind,
     /// The folder, looked through with all below it; symbolic links are not followed.
     pub folder: PathBuf,
+}
+
+/// Lets a server write its profile that is started as root and becomes another user: everybody may make files in `folder`, and each
+/// remove its own only (as in `/tmp`), and may pass through what lies between it and `root`. Whoever is not root can't become another
+/// user, so nothing is changed then.
+///
+/// # Errors
+/// When the rights can't be set.
+pub fn let_all_write(folder: &Path, root: &Path) -> io::Result<()> {
+    // SAFETY: it takes nothing and can't fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return Ok(());
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o1777))?;
+    for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(root)) {
+        let mode = above.metadata()?.permissions().mode();
+        fs::set_permissions(above, fs::Permissions::from_mode(mode & 0o7777 | 0o011))?;
+    }
+    Ok(())
 }
 
 /// One file at one moment.

@@ -29,6 +29,12 @@ pub enum CaptureRefusal {
         /// Who should have written.
         kind: ProfileKind,
     },
+    /// The runtime that writes the profile says why it could not.
+    #[error("the profile was not written; its runtime says: {said}\n  next: {}", remedy_of(said))]
+    RuntimeFailed {
+        /// Its line.
+        said: String,
+    },
     /// Some processes wrote, others were ended before.
     #[error(
         "the profile is not complete: {} of 0 bytes beside {written} written ones, the first is {}\n  next: {}",
@@ -94,6 +100,31 @@ pub enum CaptureRefusal {
         /// Who writes the profile.
         kind: ProfileKind,
     },
+}
+
+/// What would have saved the profile, by what its runtime said.
+fn remedy_of(said: &str) -> &'static str {
+    if said.contains(NAME_TOO_LARGE) {
+        "a function's name is longer than BOLT's instrumentation can write: take the profile of an emulator (profile = \"emulated\")"
+    } else if said.contains("ermission denied") {
+        "let the user that the target becomes reach the run's folder (every folder above it needs the right x for others: name \
+         another one by --output), or start the target as that user"
+    } else {
+        "look at the folder that it names: its rights, and the free space of its disk"
+    }
+}
+
+/// As BOLT's runtime says it; what it wrote before is cut off.
+pub(crate) const NAME_TOO_LARGE: &str = "function name too large";
+
+/// The first line of a log in which a profile's runtime says that it failed.
+pub(crate) fn runtime_said(log: &str) -> Option<&str> {
+    let is_of_llvm = |line: &str| line.contains("LLVM Profile Error: ");
+    let is_of_gcc = |line: &str| line.starts_with("profiling:") && line.contains("Cannot");
+    let is_of_bolt = |line: &str| {
+        line.contains(NAME_TOO_LARGE) || line.contains("Error while trying to open profile file")
+    };
+    log.lines().map(str::trim).find(|line| is_of_llvm(line) || is_of_gcc(line) || is_of_bolt(line))
 }
 
 /// What would have saved the profile.

@@ -1,6 +1,8 @@
 //! The ladder by which a trained target is stopped.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -12,6 +14,7 @@ use hone_tool::{Call, Ended, Runner, Session};
 use serde::{Deserialize, Serialize};
 
 use super::files::Snapshot;
+use super::refusal::{NAME_TOO_LARGE, runtime_said};
 use super::{CaptureRefusal, FileChange, ProfileFiles, ProfileKind, changes};
 use crate::Refusal;
 
@@ -355,13 +358,37 @@ impl Ladder<'_> {
         Ok(if end.is_some() { (outcome, end) } else { (Outcome::Failed(reason), None) })
     }
 
+    /// The line of the target's standard error in which the profile's runtime says that it failed.
+    fn runtime_said(&self) -> Option<String> {
+        let mut file = File::open(self.session.stderr_path()).ok()?;
+        let length = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES))).ok()?;
+        let mut log = Vec::new();
+        file.take(LOG_BYTES).read_to_end(&mut log).ok()?;
+        runtime_said(&String::from_utf8_lossy(&log)).map(str::to_owned)
+    }
+
     fn judge(self, end: End) -> anyhow::Result<Stop> {
         let after = self.look()?;
-        let lost = verdict(&self.rungs, &end, self.written_at, self.plan.files.kind, &after)
-            .map_err(Refusal::from)?;
+        let verdict = verdict(&self.rungs, &end, self.written_at, self.plan.files.kind, &after);
+        let said = self.runtime_said();
+        let lost = match (verdict, said) {
+            (Err(CaptureRefusal::NothingWritten { .. } | CaptureRefusal::SomeEmpty { .. }), Some(said)) => {
+                Err(CaptureRefusal::RuntimeFailed { said })
+            }
+            // A file is there, and its end is not.
+            (Ok(_), Some(said)) if said.contains(NAME_TOO_LARGE) => {
+                Err(CaptureRefusal::RuntimeFailed { said })
+            }
+            (verdict, _) => verdict,
+        };
+        let lost = lost.map_err(Refusal::from)?;
         Ok(Stop { rungs: self.rungs, ended: end.ended, files: after.into_keys().collect(), lost })
     }
 }
+
+/// No more of the end of a log is read.
+const LOG_BYTES: u64 = 1 << 20;
 
 /// What the files say about the end.
 fn verdict(

@@ -234,6 +234,7 @@ impl Bench<'_, '_> {
             Writes::AtExit { for_each_process: true }
         };
         let mut instrumented = self.bolt.instrument(&self.input, writes)?;
+        self.job.open_to_its_user(instrumented.profile.parent().unwrap_or(&self.folder))?;
         let mut counting = self.counting(&instrumented);
         let rehearsed = self.job.rehearse(&mut counting, &|| self.sum(&instrumented))?;
         if let Err(trouble) = rehearsed {

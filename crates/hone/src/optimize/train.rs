@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::{
     CaptureRefusal, Dump, Idle, ProfileFiles, ProfileKind, SlowDown, Tally, build_preload, dump_env,
-    preload_env,
+    let_all_write, preload_env,
 };
 use hone_binary::{Built, Refusal, Workshop};
 use hone_record::{Engine, Outcome, Window, Workload};
@@ -146,7 +146,16 @@ impl Job<'_> {
             fs::remove_dir_all(&raw).with_context(|| format!("{} can't be removed", raw.display()))?;
         }
         fs::create_dir_all(&raw).with_context(|| format!("{} can't be made", raw.display()))?;
+        self.open_to_its_user(&raw)?;
         Ok(raw)
+    }
+
+    /// A server that gives up root's rights writes its counts as the user that it has become.
+    pub(super) fn open_to_its_user(&self, folder: &Path) -> Result<()> {
+        let told = || format!("the rights of {} can't be set", folder.display());
+        let folder = folder.canonicalize().with_context(told)?;
+        let run = self.folder.path().canonicalize().with_context(told)?;
+        let_all_write(&folder, &run).with_context(told)
     }
 
     /// Starts a counting program, stops it and looks whether it writes: nobody should train for an hour to find out that it
@@ -354,7 +363,11 @@ fn unwritten(error: &anyhow::Error) -> Option<Refusal> {
     let is_of_files = |refusal: &&Refusal| {
         matches!(
             refusal,
-            Refusal::Capture(CaptureRefusal::NothingWritten { .. } | CaptureRefusal::SomeEmpty { .. })
+            Refusal::Capture(
+                CaptureRefusal::NothingWritten { .. }
+                    | CaptureRefusal::SomeEmpty { .. }
+                    | CaptureRefusal::RuntimeFailed { .. }
+            )
         )
     };
     refusal.filter(is_of_files).cloned()

@@ -879,6 +879,29 @@ operations = 300000
     bench.hone(&[]).expect_code(1).expect_error("the baseline does not pass the check");
 }
 
+/// BOLT's runtime can't write a name of 12,000 characters, and stops with a part of the profile on disk.
+#[test]
+fn where_bolts_counts_can_not_be_written_an_emulator_takes_the_profile() {
+    let Some(bench) = Bench::new() else { return };
+    let source = of_checkout("crates/hone-binary/tests/fixtures/bolt/toy.cpp");
+    let text = fs::read_to_string(source).unwrap();
+    assert!(text.contains(" step(uint64_t op"));
+    let name = format!("step{}", "p".repeat(12_000));
+    let source = bench.path("long.cpp");
+    fs::write(&source, text.replace(" step(", &format!(" {name}("))).unwrap();
+    bench.compile(&source, "toy", &["-O2", "-Wl,-q"]);
+    bench.write(
+        "name = 'toy'\n[target]\nbinary = 'toy'\n[optimize]\ndiagnose = false\nsoak_s = 1\nprofile = 'instrumented'\n\
+         train = 'train'\njudge = ['judge']\njudge_what_was_trained = true\n[compare]\nrounds = 6\n[workload.train]\nrun = ['{operations}']\noperations = 20000\n\
+         [workload.judge]\nrun = ['{operations}']\noperations = 300000\n",
+    );
+    let (ran, found) = bench.judged(&[]);
+    ran.expect_error("BOLT's instrumentation gave no profile").expect_error("an emulator takes it instead");
+    let rewriting = found.variants[1].rewriting.as_ref().unwrap();
+    assert_eq!(rewriting.profile, "an exact trace under an emulator");
+    assert!(rewriting.layout_modified.unwrap() > 0, "{rewriting:?}");
+}
+
 /// A profile of each workload alone stands beside that of both.
 #[test]
 fn a_matrix_trains_with_each_workload_and_judges_with_all() {

@@ -15,7 +15,7 @@ use hone_binary::bolt::{
 use hone_binary::capture::{ProfileFiles, ProfileKind, Tally};
 use hone_binary::perf::{self, Event};
 use hone_binary::{Built, ProfileForm, Refusal};
-use hone_diagnose::emulator::Wanted;
+use hone_diagnose::emulator::{Emulator, Wanted};
 use hone_record::{Rewriting, SmokeTest};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -110,8 +110,23 @@ impl Bench<'_, '_> {
             Kind::Emulated => self.emulate(from),
             Kind::Given { file, form } => self.take(file, *form),
             // Go's programs are not rewritten, so nothing else is left.
-            Kind::Counts | Kind::Pprof => self.train(from),
+            Kind::Counts | Kind::Pprof => self.count_or_emulate(from),
         }
+    }
+
+    /// Some programs BOLT can't instrument, and some it can whose counts it then can't write (Rust's names are too long for its
+    /// runtime). An emulator takes them as they are.
+    fn count_or_emulate(&self, from: &Built) -> Result<Told<Left>> {
+        let error = match self.train(from) {
+            Err(error) if Emulator::find().is_ok() => error,
+            done => return done,
+        };
+        let why = super::left_out(error)?;
+        let why = why.lines().next().unwrap_or_default();
+        let said = format!("BOLT's instrumentation gave no profile ({why}); an emulator takes it instead");
+        self.job.progress.line(&format!("  {}: {said}", self.variant));
+        let told = self.emulate(from)?;
+        Ok(Told { note: format!("{said}; {}", told.note), ..told })
     }
 
     /// Samples the program as it is under each workload.

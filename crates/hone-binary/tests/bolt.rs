@@ -651,3 +651,39 @@ fn nothing_is_left_running_of_a_killed_program_that_writes_every_second() {
         bolt.prove_profile(&input, &bolt.left_by(&instrumented).unwrap()[0], false).unwrap();
     }
 }
+
+/// BOLT stops at Rust's older names of what lies in a module `cold`, and takes the newer ones.
+#[test]
+fn a_module_that_is_called_cold_needs_the_newer_names() {
+    for bench in Bench::all() {
+        let Some(rustc) = tool("rustc") else { return };
+        fs::write(
+            bench.path("store.rs"),
+            "mod cold {\n    pub struct Store(pub u64);\n    impl Iterator for Store {\n        type Item = u64;\n        \
+             #[inline(never)]\n        fn next(&mut self) -> Option<u64> {\n            self.0 = (0..self.0 % 89).fold(self.0, |sum, at| sum \
+             ^ (at << 3));\n            Some(self.0)\n        }\n    }\n}\nfn main() {\n    println!(\"{:?}\", cold::Store(77).next());\n}\n",
+        )
+        .unwrap();
+        let built = |name: &str, version: &str| {
+            let mangling = format!("-Csymbol-mangling-version={version}");
+            let call = Call::new("rustc", &rustc, bench.dir.path())
+                .args(["-O", "-Clink-arg=-Wl,--emit-relocs", "-o", name, "store.rs"])
+                .arg(mangling)
+                .args(if version == "legacy" { &["-Zunstable-options"][..] } else { &[] }.iter().copied())
+                .env("RUSTC_BOOTSTRAP", "1");
+            bench.system.run(&call.produces(bench.path(name))).unwrap();
+            bench.path(name)
+        };
+        let older = built("older", "legacy");
+        let refused = refusal(Input::look(&older));
+        assert!(matches!(refused, BoltRefusal::TakenForPart { .. }), "{refused}");
+        // And BOLT itself does stop there.
+        let call =
+            Call::new("bolt", &bench.tools.bolt, bench.dir.path()).arg(&older).args(["-o", "older.bolt"]);
+        let ToolError::Failed { scene, .. } = bench.system.run(&call).unwrap_err() else { panic!() };
+        assert!(scene.stderr.join("\n").contains("parent function not found"), "{scene}");
+        let newer = built("newer", "v0");
+        let input = Input::look(&newer).unwrap();
+        bench.bolt().instrument(&input, AT_EXIT).unwrap();
+    }
+}

@@ -44,6 +44,9 @@ pub struct Anatomy {
     pub cold_parts: u64,
     /// Some of those.
     pub cold_examples: Vec<String>,
+    /// A function of Rust's whose name BOLT takes for that of a split-off part.
+    #[serde(default)]
+    pub taken_for_part: Option<String>,
     /// Functions that jump by a table of labels (computed goto): data outside of jump tables points into their middle.
     pub computed_gotos: Vec<String>,
 }
@@ -94,7 +97,8 @@ pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
     let sections: Vec<&str> = file.sections().filter_map(|section| section.name().ok()).collect();
     let functions = functions(&file);
     let pie = kind == ET_DYN;
-    let cold: Vec<&Function<'_>> = functions.iter().filter(|function| is_cold_part(function.name)).collect();
+    let is_part = |name: &str| is_cold_part(name) && !is_taken_for_part(name);
+    let cold: Vec<&Function<'_>> = functions.iter().filter(|function| is_part(function.name)).collect();
     Ok(Anatomy {
         build_id: file.build_id().ok().flatten().map(hex),
         // A relocation section is named after the section it is for; `object` does not list it among the sections' own.
@@ -107,6 +111,11 @@ pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
         bolt_instrumented: has(".bolt.instr.counters") || has(".bolt.instr.tables"),
         cold_parts: cold.len() as u64,
         cold_examples: cold.iter().take(EXAMPLES).map(|function| function.name.to_owned()).collect(),
+        taken_for_part: functions
+            .iter()
+            .map(|function| function.name)
+            .find(|name| is_taken_for_part(name))
+            .map(str::to_owned),
         computed_gotos: computed_gotos(&file, &functions),
     })
 }
@@ -167,6 +176,13 @@ pub(crate) fn flipped(build_id: &str) -> Option<String> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// rustc's older names have `..` between the parts of a path inside of a type: those of a module `cold` hold `.cold`.
+fn is_taken_for_part(name: &str) -> bool {
+    name.starts_with("_ZN")
+        && [".cold", ".warm"].iter().any(|part| name.contains(part))
+        && name.contains("..")
 }
 
 /// gcc and clang call the cold part of `f` `f.cold`, or `f.cold.1`.
@@ -265,6 +281,9 @@ pub fn check(path: &Path, anatomy: &Anatomy) -> Result<Vec<Warning>> {
     if !anatomy.relocations {
         return Err(refusal(BoltRefusal::NoRelocations { file }));
     }
+    if let Some(function) = &anatomy.taken_for_part {
+        return Err(refusal(BoltRefusal::TakenForPart { file, function: function.clone() }));
+    }
     Ok(warnings(anatomy))
 }
 
@@ -322,6 +341,10 @@ mod tests {
 
     #[test]
     fn names_of_cold_parts() {
+        let of_rust =
+            "_ZN68_$LT$store..cold..Store$u20$as$u20$core..ops..drop..Drop$GT$4drop17h63ce44612d8b2403E";
+        assert!(is_taken_for_part(of_rust) && !is_taken_for_part("f.cold"));
+        assert!(!is_taken_for_part("_ZN5store7icecold3get17h63ce44612d8b2403E"));
         for (name, cold) in [("f.cold", true), ("f.cold.12", true), ("cold", false), ("f.colder", false)] {
             assert_eq!(is_cold_part(name), cold, "{name}");
         }

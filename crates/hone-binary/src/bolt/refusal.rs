@@ -45,6 +45,17 @@ pub enum BoltRefusal {
         /// The file.
         file: PathBuf,
     },
+    /// BOLT would stop at it.
+    #[error(
+        "{} has a function that BOLT takes for the split-off part of another ({function}): a path of its sources is called `cold` or \
+         `warm`, and BOLT stops at names with `.cold` or `.warm`\n  next: build it with -Csymbol-mangling-version=v0", file.display()
+    )]
+    TakenForPart {
+        /// The file.
+        file: PathBuf,
+        /// The first of them.
+        function: String,
+    },
     /// The linker threw the relocations away.
     #[error(
         "{} has no relocations (.rela.text): BOLT can't move its functions\n  next: link it with -Wl,--emit-relocs (Rust: \

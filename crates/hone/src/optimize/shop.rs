@@ -8,11 +8,13 @@ use anyhow::{Context as _, Result};
 use hone_binary::family::{self, Family};
 use hone_binary::go::{GoPgo, GoTarget};
 use hone_binary::recipe::{Recipe, RecipeWorkshop, sugar};
-use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, Workshop};
+use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, ProfileForm, Workshop};
 
 use super::Job;
 use super::cache::{self, Cache};
+use super::kinds::Kind;
 use super::steps::Told;
+use super::tree;
 use crate::experiment::Form;
 use crate::experiment::target::{Build, Cargo, Go};
 use crate::show;
@@ -82,8 +84,24 @@ impl<'a> Job<'a> {
             profile: cargo.profile.clone(),
             features: cargo.features.clone(),
             c_code: cargo.c_code,
+            extra_rustflags: self.mangling()?,
             ..CargoTarget::new(folder, &cargo.bin)
         })
+    }
+
+    /// BOLT takes every function for the split-off part of another whose name has `.cold` or `.warm` in it, and stops when that other one
+    /// is not there. rustc's older names have (`..cold..`) wherever a module of this name holds an `impl`. All builds of a run have the
+    /// same names, since profiles go by them; a profile of somebody's has the names that it was taken with.
+    fn mangling(&self) -> Result<Vec<String>> {
+        let is_newer = match self.given_profile()? {
+            None => tree::needs_bolt(&self.experiment.variants),
+            Some(Kind::Given { file, form: ProfileForm::Counts | ProfileForm::Fdata }) => {
+                let bytes = fs::read(&file).with_context(|| format!("{} can't be read", file.display()))?;
+                has_newer_names(&bytes)
+            }
+            Some(_) => false,
+        };
+        Ok(is_newer.then(|| "-Csymbol-mangling-version=v0".to_owned()).into_iter().collect())
     }
 
     pub(super) fn go_target(&self, go: &Go) -> Result<GoTarget> {
@@ -178,6 +196,11 @@ fn said_to() -> impl Iterator<Item = PathBuf> {
     [1, 2].into_iter().filter_map(file).filter(|path| path.is_file())
 }
 
+/// Whether a profile was taken of functions with rustc's newer names (v0), which stand in it as they are.
+fn has_newer_names(profile: &[u8]) -> bool {
+    ["_RNv", "_RINv"].iter().any(|begin| profile.windows(begin.len()).any(|bytes| bytes == begin.as_bytes()))
+}
+
 /// Sizes of a program, for people.
 pub(super) fn sizes(built: &Built) -> String {
     format!("file {}, .text {}", show::bytes(built.facts.file_bytes), show::bytes(built.facts.text_bytes))
@@ -221,5 +244,16 @@ impl BuildTimes {
         self.times.insert(sha256.to_owned(), build_s);
         fs::write(&self.path, serde_json::to_string_pretty(&self.times)?)
             .with_context(|| format!("{} can't be written", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_says_which_names_its_build_had() {
+        assert!(has_newer_names(b"1 _RNvXNtCs3QFdgDZC7S6_5store4cold 4 1 main 0 0 1\n"));
+        assert!(!has_newer_names(b"1 _ZN5store4cold3get17h63ce44612d8b2403E 4 1 main 0 0 1\n"));
     }
 }

@@ -169,12 +169,13 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// What Hone itself writes, which is no source, also where it lies among them.
+    /// What Hone itself writes or reads, which is no source, also where it lies among them.
     pub(super) fn ours(&self) -> Vec<PathBuf> {
         let home = self.home;
         let runs =
             [home.to_owned(), home.join("builds"), home.join("ledger.jsonl"), self.folder.path().to_owned()];
-        runs.into_iter().chain(said_to()).collect()
+        // What of the experiment a build goes by is in its commands, which count by themselves.
+        runs.into_iter().chain([self.file.to_owned()]).chain(said_to()).collect()
     }
 
     /// What the sources of a target are, in a word; `None` where its own build knows what is up to date.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
 use hone_binary::go::{Captured, Wanted, capture, capture_unless};
+use hone_binary::perf::FEWEST_SAMPLES;
 use hone_record::{Engine, Workload};
 use hone_tool::interrupt;
 
@@ -86,12 +87,14 @@ impl Job<'_> {
             Err(error) => format!(", of what it allocated there is no profile ({})", in_a_line(&error)),
         };
         bench.end(subject)?;
+        let few = too_few(samples)
+            .with_context(|| format!("workload `{}`, {seconds} s in each window", workload.name))?;
         let times = match self.experiment.go.windows {
             1 => String::new(),
             windows => format!("{windows} times "),
         };
         Ok(format!(
-            "{samples} samples in {stacks} stacks over {times}{seconds} s of workload `{}`, which ran {loads} times{allocated}",
+            "{samples} samples in {stacks} stacks over {times}{seconds} s of workload `{}`, which ran {loads} times{allocated}{few}",
             workload.name
         ))
     }
@@ -103,6 +106,28 @@ impl Job<'_> {
         };
         self.experiment.go.window_s.unwrap_or(of_load.round() as u32)
     }
+}
+
+/// Below this a function with a hundredth of the CPU has fewer than ten samples, so its share is known to a third at best.
+const ENOUGH_SAMPLES: i64 = 1_000;
+
+/// A warning about a profile of few samples, as an addition to a sentence.
+///
+/// # Errors
+/// Where they say nothing: of fewer than [`FEWEST_SAMPLES`] a function with a tenth of the CPU has fewer than ten.
+fn too_few(samples: i64) -> Result<String> {
+    const MORE: &str = "make pprof_window_s longer, take more pprof_windows, or load the service more";
+    if samples < FEWEST_SAMPLES.cast_signed() {
+        bail!(
+            "{samples} samples are fewer than {FEWEST_SAMPLES}, and say nothing of what is hot\n  next: {MORE}"
+        );
+    }
+    if samples < ENOUGH_SAMPLES {
+        return Ok(format!(
+            "; warning: fewer than {ENOUGH_SAMPLES} samples, so shares below some per cent of the CPU are guesses: {MORE}"
+        ));
+    }
+    Ok(String::new())
 }
 
 /// A profile, and how often the load ran under it.
@@ -150,6 +175,14 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn few_samples_are_refused_or_warned_of() {
+        let refused = too_few(29).unwrap_err().to_string();
+        assert!(refused.starts_with("29 samples are fewer than 100") && refused.contains("pprof_window_s"));
+        assert!(too_few(185).unwrap().contains("warning: fewer than 1000 samples"));
+        assert_eq!(too_few(1_000).unwrap(), "");
+    }
 
     #[test]
     fn a_load_that_fails_once_ends_the_window() {

@@ -953,7 +953,7 @@ fn warning_of_owners(kind: Kind, proof: &ProfileProof) -> String {
     let owners = owners(&proof.hot_functions);
     let shown = owners.iter().take(SHOWN).map(|(name, functions)| format!("{name} {functions}"));
     let more = owners.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!(" and {more} other crates") } else { String::new() };
+    let more = if more > 0 { format!("; {more} more") } else { String::new() };
     format!(
         "; warning: none of the {} hot functions belongs to the target's own crates; they belong to {}{more}: check address and success \
          of the training load if the work of this program should not lie there",

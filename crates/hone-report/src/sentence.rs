@@ -115,7 +115,7 @@ fn judged(comparison: &Comparison, judgement: &Judgement) -> String {
     match judgement.verdict {
         Verdict::Better | Verdict::Worse => shown(comparison, judgement),
         Verdict::Equivalent => equivalent(comparison, estimate),
-        Verdict::NotShown => not_shown(comparison, estimate),
+        Verdict::NotShown => not_shown(comparison, judgement),
     }
 }
 
@@ -153,11 +153,20 @@ fn equivalent(comparison: &Comparison, estimate: &Estimate) -> String {
     )
 }
 
-fn not_shown(comparison: &Comparison, estimate: &Estimate) -> String {
+fn not_shown(comparison: &Comparison, judgement: &Judgement) -> String {
+    let estimate = &judgement.estimate;
     let wording = wording(estimate.metric);
     let interval = range(estimate.low, estimate.high, &wording);
     let claim = claim(comparison, estimate.metric, &interval);
     let basis = basis(estimate, &comparison.design);
+    // The interval alone would be a claim, and it is not what keeps the verdict from one.
+    if same_side(estimate) && !judgement.why.is_empty() {
+        let why = judgement.why.trim_end_matches('.');
+        return format!(
+            "Not shown. The A/B pairs alone say that {claim} ({} interval, {basis}), but {why}.",
+            confidence(estimate)
+        );
+    }
     format!("Not shown: {claim} ({} interval, {basis}); {}.", confidence(estimate), smallest_effect(estimate))
 }
 
@@ -289,7 +298,7 @@ pub(crate) fn control(comparison: &Comparison) -> String {
         return "Without an estimate there is no control to hold it against.".to_owned();
     };
     let Some(control) = judgement.control.as_ref().filter(|control| is_sound(control)) else {
-        return "No A/A pair counts: how much this session differs from itself is not known.".to_owned();
+        return without_control(comparison);
     };
     let noun = noun(comparison, control.metric);
     let pairs = quantity::counted(u64::from(control.pairs), "A/A pair", "A/A pairs");
@@ -304,7 +313,12 @@ pub(crate) fn control(comparison: &Comparison) -> String {
     let a = &comparison.a;
     let margin = comparison.design.rule.equivalence;
     if control.low <= 1.0 && control.high >= 1.0 {
-        format!("The A/A control is silent, as it must be: {a} differs from itself by {figures} in {noun}.")
+        let hides = if may_hide(control, &judgement.estimate) {
+            " The control is wider than that effect: a bias as large as the effect could hide in it."
+        } else {
+            ""
+        };
+        format!("The A/A control shows no difference: {a} differs from itself by {figures} in {noun}.{hides}")
     } else if control.ratio.ln().abs() <= (1.0 + margin).ln() {
         format!(
             "The A/A control shows a difference, though one inside the margin of ±{}: {a} differs from itself by \
@@ -317,6 +331,27 @@ pub(crate) fn control(comparison: &Comparison) -> String {
              variants apart that differ by as little."
         )
     }
+}
+
+/// How many control pairs count, where they are too few for a control of the primary metric.
+fn without_control(comparison: &Comparison) -> String {
+    let controls = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Control);
+    let counted = controls().filter(|pair| pair.dropped.is_none()).count() as u64;
+    let known = "how much this session differs from itself is not known.";
+    match (controls().count(), counted) {
+        (0, _) if comparison.design.control_pairs == 0 => format!("No A/A control was asked for: {known}"),
+        (_, 0) => format!("No A/A pair counts: {known}"),
+        (measured, counted) => format!(
+            "{} of {measured} count, too few for an A/A control of this metric: {known}",
+            quantity::counted(counted, "A/A pair", "A/A pairs")
+        ),
+    }
+}
+
+/// Whether a control that shows no difference reaches further from 1 than the effect does.
+fn may_hide(control: &Estimate, effect: &Estimate) -> bool {
+    let reach = control.high.ln().max(-control.low.ln());
+    is_sound(effect) && reach > effect.ratio.ln().abs()
 }
 
 /// How a window ended, in one sentence.
@@ -453,8 +488,8 @@ mod tests {
                 Verdict::NotShown,
                 Metric::LatencyP99,
                 [0.97, 0.94, 0.99, 1.0],
-                "Not shown: with pgo, the p99 latency is 1.0 to 6.0 % lower than with baseline (95 % interval, 14 duet pairs); \
-                 the smallest effect these pairs could have shown is not known.",
+                "Not shown. The A/B pairs alone say that with pgo, the p99 latency is 1.0 to 6.0 % lower than with baseline \
+                 (95 % interval, 14 duet pairs), but as given.",
             ),
             (
                 Verdict::Equivalent,
@@ -607,15 +642,57 @@ mod tests {
         assert!(told(&comparison).contains(why), "{}", told(&comparison));
     }
 
+    /// What the pairs say alone is no claim where the control takes it back.
+    #[test]
+    fn an_effect_that_the_control_takes_back_is_not_claimed() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::NotShown, 0.84, 0.772, 0.91, 1.1);
+        comparison.judgements[0].why = "there is no A/A control: only 4 pairs count".to_owned();
+        let told = verdict(&comparison).replace(NBSP, " ");
+        assert!(
+            told.starts_with("Not shown. The A/B pairs alone say that pgo spends 9.0 to 22.8 % less"),
+            "{told}"
+        );
+        assert!(told.contains("but there is no A/A control: only 4 pairs count."), "{told}");
+    }
+
     #[test]
     fn a_loud_control_is_called_loud() {
         let mut comparison =
             sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
+        let none_asked = std::mem::take(&mut comparison.design.control_pairs);
+        assert!(control(&comparison).starts_with("No A/A control was asked for"));
+        comparison.design.control_pairs = none_asked.max(6);
+        let pair = |index: u32| hone_record::PairOutcome {
+            index,
+            kind: PairKind::Control,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: [].into(),
+            values_b: [].into(),
+            dropped: (index > 2).then(|| "neighbours".to_owned()),
+            block: 0,
+            took_s: 0.0,
+            troubles: Default::default(),
+            late: Default::default(),
+            started: [true, true],
+            failed_share: [0.0; 2],
+            at_least: [false; 2],
+        };
+        comparison.pairs = (0..5).map(pair).collect();
+        let said = control(&comparison);
+        assert!(said.replace(NBSP, " ").starts_with("3 A/A pairs of 5 count, too few"), "{said}");
+        comparison.pairs.iter_mut().for_each(|pair| pair.dropped = Some("neighbours".to_owned()));
         assert!(control(&comparison).starts_with("No A/A pair counts"));
         let mut twin = comparison.judgements[0].estimate.clone();
         (twin.ratio, twin.low, twin.high, twin.pairs) = (1.003, 0.98, 1.03, 4);
         comparison.judgements[0].control = Some(twin.clone());
-        assert!(control(&comparison).starts_with("The A/A control is silent"));
+        let said = control(&comparison);
+        assert!(said.starts_with("The A/A control shows no difference") && !said.contains("wider"), "{said}");
+        // As wide as this it says nothing of an effect of 10 %.
+        (twin.low, twin.high) = (0.87, 1.15);
+        comparison.judgements[0].control = Some(twin.clone());
+        assert!(control(&comparison).ends_with("a bias as large as the effect could hide in it."));
         (twin.ratio, twin.low, twin.high) = (1.01, 1.003, 1.017);
         comparison.judgements[0].control = Some(twin.clone());
         assert!(control(&comparison).starts_with("The A/A control shows a difference, though one inside"));

@@ -707,7 +707,18 @@ fn a_real_run_is_seen_while_it_goes_on() {
     let desk = Desk::over(dir.path(), &[]);
     let (a, b) = (Broker::start(), Broker::start());
     let mut run = hone_command()
-        .args(["compare", &a.address, &b.address, "--control-pairs", "0", "--pairs", "6", "--quiet"])
+        .args([
+            "compare",
+            &a.address,
+            &b.address,
+            "--control-pairs",
+            "0",
+            "--pairs",
+            "6",
+            "--quiet",
+            "--reserve",
+            "0",
+        ])
         .args(["--rate", "800", "--duration", "0.5", "--warmup", "100", "--lateness-limit", "5000"])
         .current_dir(dir.path())
         .stdout(Stdio::null())

@@ -87,7 +87,8 @@ fn stage(path: &Path, name: &str) -> Option<RunStage> {
         name: name.to_owned(),
         counted: counted.to_owned(),
         done,
-        of,
+        // Pairs and rounds of the reserve come on top of the plan.
+        of: of.map(|of| of.max(done)),
         note: said.clone().unwrap_or_default(),
     };
     let [pairs, rounds] = ["pairs", "rounds"].map(|folder| files(&path.join(folder)));
@@ -97,7 +98,9 @@ fn stage(path: &Path, name: &str) -> Option<RunStage> {
         return Some(stage("rounds", rounds, of(rounds_json, "rounds")));
     }
     if pairs > 0 || design.is_some() {
-        return Some(stage("pairs", pairs, of(design, "order").filter(|of| *of > 0)));
+        let reserve = design.as_ref().and_then(|design| design.get("reserve")?.as_u64()).unwrap_or_default();
+        let planned = of(design, "order").map(|all| all.saturating_sub(reserve));
+        return Some(stage("pairs", pairs, planned.filter(|of| *of > 0)));
     }
     let windows = files(&path.join("windows"));
     match (windows, &said) {
@@ -161,7 +164,11 @@ mod tests {
         write(path, "pilot/design.json", r#"{"order": ["control", "control"]}"#);
         write(path, "pilot/pairs/000.json", "{}");
         write(path, "steps/01/chosen.json", r#"{"candidate": {"name": "linger 5 ms"}, "passed_over": []}"#);
-        write(path, "steps/01/design.json", r#"{"order": ["test", "test", "control"]}"#);
+        write(
+            path,
+            "steps/01/design.json",
+            r#"{"order": ["test", "test", "control", "test", "control"], "reserve": 2}"#,
+        );
         write(path, "steps/01/step.json", r#"{"step": {"change": "linger 5 ms", "decision": "accepted"}}"#);
         write(path, "steps/02/chosen.json", r#"{"candidate": {"name": "lz4"}, "passed_over": []}"#);
         write(path, "judge-x/rounds.json", r#"{"rounds": 12}"#);

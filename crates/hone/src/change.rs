@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use hone_record::{Change, Engine, Payload, Workload};
+use hone_record::{Change, ClientFacts, Engine, Payload, Workload};
 use serde_json::Value;
 
 use crate::Usage;
@@ -190,6 +190,40 @@ pub(crate) fn places(change: &Change, place: &Place) -> Result<[Place; 2]> {
         )));
     }
     Ok([a, b])
+}
+
+/// Refuses a change to the value that is in force already.
+///
+/// # Errors
+/// With that value.
+pub(crate) fn differs_from_what_was(change: &Change) -> Result<()> {
+    match &change.was {
+        Some(was) if change.from.is_none() && *was == change.to => bail!(Usage(format!(
+            "--change: {}.{} is `{was}` already: nothing would differ\n  next: name another value, or both sides as \
+             {}.{}=OLD,NEW",
+            change.kind, change.name, change.kind, change.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a change of the client's settings with which the client sends by the same settings as without it: the value is its default, or
+/// another setting overrules it. `a` and `b` are what the client said in the first A/B pair.
+///
+/// # Errors
+/// With the value that is in force in both arms.
+pub(crate) fn differs_in_force(change: &Change, a: &ClientFacts, b: &ClientFacts) -> Result<()> {
+    if change.kind != "client" || a.settings.is_empty() || a.settings != b.settings {
+        return Ok(());
+    }
+    let name = &change.name;
+    let value = a.settings.get(name).map_or_else(
+        || format!("{} lists the same settings in force with and without {name}={}", a.software, change.to),
+        |value| format!("{name} is `{value}` in {} without the change, too", a.software),
+    );
+    bail!(Usage(format!(
+        "--change: {value}: nothing differs\n  next: name another value, or both sides as client.{name}=OLD,NEW"
+    )))
 }
 
 /// A place with this value of the change.

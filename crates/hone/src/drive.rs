@@ -19,6 +19,7 @@ use hone_tool::{Runner, ToolError, interrupt};
 use crate::Usage;
 use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
+use crate::change;
 use crate::clients::Clients;
 use crate::climb;
 use crate::folder::{RunFolder, read_record};
@@ -617,6 +618,11 @@ impl Contest<'_> {
         };
         if let Some(beyond) = [0, 1].into_iter().find_map(beyond) {
             bail!(beyond);
+        }
+        if let ([Some(a), Some(b)], Some(change), PairKind::Test) = (&seen.windows, &self.change, kind)
+            && let (Some(a), Some(b)) = (&a.client, &b.client)
+        {
+            change::differs_in_force(change, a, b)?;
         }
         let troubles = seen.troubles();
         let late = [0, 1].map(|side: usize| seen.windows[side].as_ref().is_some_and(is_late));

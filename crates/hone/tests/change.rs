@@ -393,3 +393,22 @@ fn changes_that_make_no_sense_are_refused_before_anything_runs() {
     let args = [&["compare", &broker.address, "--change", "broker.no.such=7"][..], &SMALL].concat();
     hone_in(folder.path(), &args).expect_code(1).expect_error("there is no such setting");
 }
+
+/// 5 ms is what this client waits anyway: the first pair shows it, and no further one is measured.
+#[test]
+fn a_change_to_the_value_in_force_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let refused = |change: &str| {
+        let args = ["compare", &broker.address, "--client", "librdkafka", "--change", change];
+        hone_in(folder.path(), &[&args[..], &SMALL].concat())
+    };
+    refused("client.linger.ms=5").expect_code(2).expect_error("nothing differs");
+    assert!(fs::read_dir(folder.path().join("runs/compare-001/pairs")).map_or(true, |all| all.count() < 1));
+    let ran = refused("client.linger.ms=40");
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "zstd").unwrap();
+    refused("broker.compression.type=zstd")
+        .expect_code(2)
+        .expect_error("is `zstd` already: nothing would differ");
+}

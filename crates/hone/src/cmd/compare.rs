@@ -263,6 +263,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::create(&arguments.output, "compare")?;
     if let Some(change) = &mut asked.change {
         change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
+        change::differs_from_what_was(change)?;
     }
     folder.write_note(ASKED, &asked)?;
     go(&asked, sides, &plan, &folder, &security, desk)

@@ -54,8 +54,11 @@ pub(crate) fn verdict(comparison: &Comparison) -> String {
         Some(judgement) => judged(comparison, judgement),
         None => without_primary(comparison),
     };
+    let is_better = comparison.primary().is_some_and(|judgement| judgement.verdict == Verdict::Better);
     let sentence = match regressions(comparison) {
-        Some(worse) => format!("{}; {worse}.", sentence.trim_end_matches('.')),
+        Some(worse) if is_better => format!("{}; but {worse}.", sentence.trim_end_matches('.')),
+        // What is proven comes before what is not.
+        Some(worse) => format!("Found to be {worse}. {sentence}"),
         None => sentence,
     };
     std::iter::once(sentence).chain(qualifications(comparison)).collect::<Vec<_>>().join(" ")
@@ -103,7 +106,7 @@ fn regressions(comparison: &Comparison) -> Option<String> {
     } else {
         ""
     };
-    Some(format!("but worse in {}{whole}", all.join(", ")))
+    Some(format!("worse in {}{whole}", all.join(", ")))
 }
 
 fn judged(comparison: &Comparison, judgement: &Judgement) -> String {
@@ -602,6 +605,9 @@ mod tests {
             "pgo spends 10.0 % less CPU per record than baseline (95 % interval 5.0 to 15.0 %, 14 duet pairs): better; \
              but worse in p99 latency (+20.0 %): a guard metric, so the whole is worse."
         );
+        comparison.judgements[0].verdict = Verdict::NotShown;
+        let told = verdict(&comparison);
+        assert!(told.starts_with("Found to be worse in p99 latency"), "{told}");
     }
 
     #[test]

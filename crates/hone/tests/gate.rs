@@ -221,7 +221,8 @@ fn a_slower_commit_fails_with_its_figures_in_every_form() {
 
     let xml = fs::read_to_string(junit).unwrap();
     assert!(
-        xml.contains("failures=\"1\"")
+        // The throughput of such a load falls with it.
+        (xml.contains("failures=\"1\"") || xml.contains("failures=\"2\""))
             && xml.contains("<testcase classname=\"calc.sum\" name=\"cpu-per-record\""),
         "{xml}"
     );
@@ -613,7 +614,13 @@ latency-p50 = "5000%"
     let body = repo.gate(&args).expect_code(1).json()["body"].clone();
     assert_eq!((&body["outcome"], &body["findings"][0]["state"]), (&"not-seen".into(), &"not-seen".into()));
     let xml = fs::read_to_string(junit).unwrap();
-    assert!(xml.contains("errors=\"1\"") && xml.contains("only 0 of the pairs"), "{xml}");
+    assert!(xml.contains("errors=\"1\"") && xml.contains("at least 5 are needed"), "{xml}");
+    // Only the reserve was measured again, and that is too little.
+    let counted = |pair: &&serde_json::Value| pair["dropped"].is_null() && pair["kind"] == "test";
+    assert!(
+        body["comparisons"][0]["pairs"].as_array().unwrap().iter().filter(counted).count() < 5,
+        "{body:#}"
+    );
 }
 
 /// The workflows of the examples, by the checkers of those who run them.

@@ -75,12 +75,12 @@ pub(crate) fn comment(comparison: &Comparison) -> String {
     let change = comparison
         .change
         .as_ref()
-        .map_or(String::new(), |change| format!(" B is A with {}.", change.words()));
+        .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.words())));
     let machine = &comparison.machine;
     format!(
-        "**{}**{}{}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
+        "**{}**{}\n\n{}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
         in_a_cell(&headline(comparison)),
-        in_a_cell(&change),
+        change,
         in_a_cell(rest),
         comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test).count(),
         in_a_cell(&comparison.workload.name),
@@ -248,21 +248,24 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
     if comparison.b_does_not_sustain() {
         return format!("{b} against {a}: worse. {b} does not sustain this load.");
     }
+    let regressions = comparison.regressions();
     let mut worse: Vec<&str> =
-        comparison.regressions().iter().map(|found| comparison.label(found.estimate.metric)).collect();
+        regressions.iter().map(|found| comparison.label(found.estimate.metric)).collect();
     worse.extend(comparison.more_failures().map(|_| "error rate"));
+    let worse: Vec<String> = worse.iter().map(|label| format!("{label} worse")).collect();
+    let worse = worse.join(", ");
     let Some(primary) = comparison.primary() else {
         let metric = comparison.label(comparison.design.rule.primary);
-        return match worse[..] {
-            [] => format!("Not shown: {metric} could not be estimated."),
-            _ => format!("{b} against {a}: {} worse, {metric} not estimated.", worse.join(", ")),
+        return match &*worse {
+            "" => format!("Not shown: {metric} could not be estimated."),
+            worse => format!("{b} against {a}: {worse}, {metric} not estimated."),
         };
     };
     if worse.is_empty() {
         return format!("{b} against {a}: {}.", comparison.verdict().label());
     }
     let primary = format!("{} {}", comparison.label(primary.estimate.metric), primary.verdict.label());
-    format!("{b} against {a}: {primary}, {} worse.", worse.join(", "))
+    format!("{b} against {a}: {primary}, {worse}.")
 }
 
 /// That of one arm only a lower bound of the capacity is known: ` B at least 40,000 requests/s, A 31,200.`
@@ -538,7 +541,10 @@ pub(crate) mod tests {
         let all = Comparison { judgements: vec![record, request.clone(), p99.clone()], ..whole.clone() };
         assert_eq!(headline(&all), "B against A: CPU per record worse, p99 worse.");
         let all = Comparison { judgements: vec![p99, request, cpu(Metric::UserCpuPerRecord, false)], ..all };
-        assert_eq!(headline(&all), "B against A: p99, CPU per request worse, CPU per record not estimated.");
+        assert_eq!(
+            headline(&all),
+            "B against A: p99 worse, CPU per request worse, CPU per record not estimated."
+        );
     }
 
     /// Fewer than exclude a window, and in pair after pair on one side alone.

@@ -1,6 +1,7 @@
 //! Processes that a started program put into the background: out of its group, and no longer below it.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::child::{Pause, members, send, vanished};
@@ -18,6 +19,8 @@ pub struct Daemon {
     pid: i32,
     /// A group of its own, which holds what it has started.
     group: Option<i32>,
+    /// Whether it has ended and was reaped: its id may be another process's by now.
+    is_gone: AtomicBool,
 }
 
 impl Daemon {
@@ -26,7 +29,8 @@ impl Daemon {
         let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1)?;
         // SAFETY: both only ask.
         let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
-        Some(Self { pid, group: (group > 1 && group != own).then_some(group) })
+        let group = (group > 1 && group != own).then_some(group);
+        Some(Self { pid, group, is_gone: AtomicBool::new(false) })
     }
 
     /// Its process id.
@@ -36,18 +40,18 @@ impl Daemon {
 
     /// Whether it still runs.
     pub fn is_alive(&self) -> bool {
-        // SAFETY: signal 0 only asks.
-        !self.is_reaped() && unsafe { libc::kill(self.pid, 0) } == 0
+        !self.is_reaped()
     }
 
     /// Asks it to end, waits for up to `grace`, and kills it after that.
-    pub fn stop(self, grace: Duration) {
+    pub fn stop(mut self, grace: Duration) {
         self.end(grace);
     }
 
-    fn end(&self, grace: Duration) {
+    /// Once: a second call finds no group to end.
+    fn end(&mut self, grace: Duration) {
         self.end_leader(grace);
-        if let Some(group) = self.group.filter(|group| !members(*group).is_empty()) {
+        if let Some(group) = self.group.take().filter(|group| !members(*group).is_empty()) {
             send(-group, libc::SIGKILL);
             vanished(group, KILL_LIMIT);
         }
@@ -74,6 +78,14 @@ impl Daemon {
 
     /// Reaps it if it has ended. True also where somebody else has done that: its id is then no longer its own.
     fn is_reaped(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed) || {
+            let has_ended = self.reap();
+            self.is_gone.store(has_ended, Ordering::Relaxed);
+            has_ended
+        }
+    }
+
+    fn reap(&self) -> bool {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the answer.
         let answer = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };

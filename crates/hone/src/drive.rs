@@ -320,6 +320,9 @@ impl InARow {
 
 fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
     let found = hone_compare::judge(&contest.design, &pairs);
+    let (unlike_promises, measured) = seen_of_targets(contest, &pairs, |a, b| {
+        (hone_record::unlike_promises([a, b]), [a.measured.clone(), b.measured.clone()])
+    });
     let [a, b] = contest.names.clone();
     let [workload, other] = contest.workloads.clone();
     Comparison {
@@ -327,8 +330,8 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         b,
         workload_b: (other != workload).then_some(other),
         workload,
-        unlike_promises: seen_of_targets(contest, &pairs, |a, b| hone_record::unlike_promises([a, b])),
-        measured: seen_of_targets(contest, &pairs, |a, b| [a.measured.clone(), b.measured.clone()]),
+        unlike_promises,
+        measured,
         design: contest.design.clone(),
         unmeasured_pairs: unmeasured(&contest.design, &pairs),
         pairs,

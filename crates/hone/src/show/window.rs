@@ -244,7 +244,7 @@ fn target_words(window: &Window) -> String {
     });
     let measured: Vec<&str> =
         window.environment.iter().flat_map(|environment| &environment.measured).map(String::as_str).collect();
-    let of = if measured.is_empty() { String::new() } else { format!(" ({})", measured.join(", ")) };
+    let of = if measured.is_empty() { String::new() } else { format!(", of {}", measured.join(" and ")) };
     format!(
         "{} µs/record, {} µs/request{user}{beyond}{part}{of}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),

@@ -14,18 +14,9 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
     PairOutcome {
         index: index as u32,
         kind,
-        window_a: String::new(),
-        window_b: String::new(),
         values_a: Metric::ALL.map(|metric| (metric, value())).into_iter().collect::<BTreeMap<_, _>>(),
         values_b: Metric::ALL.map(|metric| (metric, value())).into_iter().collect::<BTreeMap<_, _>>(),
-        dropped: None,
-        block: 0,
-        took_s: 0.0,
-        troubles: Default::default(),
-        late: Default::default(),
-        started: [true, true],
-        failed_share: [0.0; 2],
-        at_least: [false; 2],
+        ..PairOutcome::default()
     }
 }
 

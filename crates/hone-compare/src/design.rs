@@ -47,9 +47,13 @@ pub struct Plan {
     pub reserve: Option<u32>,
 }
 
-/// What guards unless somebody says otherwise: the tail that pages people. Requests that fail are counted beside it
-/// ([`hone_record::Comparison::more_failures`]).
-pub const DEFAULT_GUARDS: [Metric; 1] = [Metric::LatencyP99];
+/// What guards unless somebody says otherwise: the tail that pages people, and the memory whose end kills. Requests that fail are counted
+/// beside them ([`hone_record::Comparison::more_failures`]).
+pub const DEFAULT_GUARDS: [Metric; 2] = [Metric::LatencyP99, Metric::MemoryPeak];
+
+/// Memory that differs by less, in bytes, counts as equal. Our own choice: what allocators and loaders keep in reserve for each thread and
+/// each mapped file is of this size, and no limit of a container is drawn so finely.
+pub const EQUAL_MEMORY_BYTES: f64 = (4 << 20) as f64;
 
 impl Plan {
     /// The guard metrics, and whether they are the default ones. Those leave out what the windows can't tell.
@@ -293,6 +297,17 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     refused
 }
 
+/// The metrics that tell nothing of arms whose processes live on between their windows, with the reason.
+pub fn refused_of_what_lives_on() -> BTreeMap<Metric, String> {
+    let why = "a process that lives on between its windows keeps the memory that it took before: memory is compared where every window \
+               starts its own";
+    Metric::ALL
+        .into_iter()
+        .filter(|metric| metric.is_memory())
+        .map(|metric| (metric, why.to_owned()))
+        .collect()
+}
+
 /// Metrics that a window of so many requests can't tell.
 pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
     let fixed = (Metric::Throughput, FIXED_RATE.to_owned());
@@ -481,6 +496,9 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
          nothing is called better or equivalent, where it leans to A nothing worse or equivalent, and where B had it clearly \
          more often (at the primary's level) the whole is worse.",
     );
+    if std::iter::once(&rule.primary).chain(&rule.secondary).any(|metric| metric.is_memory()) {
+        words.push_str(" Memory that differs by less than 4 MiB counts as equal.");
+    }
     if rule.secondary.is_empty() {
         return words;
     }

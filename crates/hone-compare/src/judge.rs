@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hone_record::{Design, Estimate, Judgement, Metric, PairKind, PairOutcome, Rule, Verdict};
 
+use crate::design::EQUAL_MEMORY_BYTES;
 use crate::estimate::{NotEstimated, Pairs, Resampled, detectable, pairs_needed, ratio_of};
 use crate::student::{t_quantile, welch_freedom};
 
@@ -69,8 +70,19 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
         ),
         verdict => (verdict, why),
     };
+    let (verdict, why) = match verdict {
+        Verdict::Better | Verdict::Worse if metric.is_memory() && is_equal_memory(&test) => {
+            (Verdict::Equivalent, "the difference is less than 4 MiB".to_owned())
+        }
+        verdict => (verdict, why),
+    };
     let control = control.ok().map(|control| control.estimate);
     Ok(Judgement { estimate: test, control, verdict, why, primary: metric == rule.primary })
+}
+
+/// Whether both ends of the interval are within [`EQUAL_MEMORY_BYTES`] of A.
+fn is_equal_memory(test: &Estimate) -> bool {
+    [test.low, test.high].iter().all(|ratio| (ratio - 1.0).abs() * test.value_a < EQUAL_MEMORY_BYTES)
 }
 
 /// The control, and what of the test is left beside it.
@@ -305,18 +317,9 @@ mod tests {
             PairOutcome {
                 index,
                 kind,
-                window_a: String::new(),
-                window_b: String::new(),
                 values_a: [(metric, 10.0)].into(),
                 values_b: [(metric, 10.0 * ratio * (1.0 + spread * offset))].into(),
-                dropped: None,
-                block: 0,
-                took_s: 0.0,
-                troubles: Default::default(),
-                late: Default::default(),
-                started: [true, true],
-                failed_share: [0.0; 2],
-                at_least: [false; 2],
+                ..PairOutcome::default()
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));

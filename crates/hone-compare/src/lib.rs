@@ -25,7 +25,10 @@ mod tail;
 
 pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
 pub use counts::why_it_does_not_count;
-pub use design::{DEFAULT_GUARDS, DesignError, Plan, default_reserve, pilot, plan, rule_words, too_few};
+pub use design::{
+    DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, Plan, default_reserve, pilot, plan,
+    refused_of_what_lives_on, rule_words, too_few,
+};
 pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use exact::{Count, more_often};

@@ -9,7 +9,7 @@ use hone_record::{Design, Metric, Mode, PairKind};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-use crate::design::{DesignError, Plan, default_reserve, laid_out, shuffled};
+use crate::design::{DesignError, Plan, default_reserve, laid_out, refused_of_what_lives_on, shuffled};
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 
 /// The baseline among the variants of rounds.
@@ -133,7 +133,7 @@ impl RoundPlan {
             builds: [self.builds.max(1); 2],
             pilot_pairs: 0,
             requests_per_window: None,
-            refused: self.refused.clone(),
+            refused: refused_of_what_lives_on().into_iter().chain(self.refused.clone()).collect(),
             disturbance: (!self.keep_disturbed).then(|| crate::disturbance(Mode::Solo)),
             both_controls: false,
             reserve: Some(self.reserve()),

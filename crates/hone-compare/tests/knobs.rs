@@ -52,18 +52,9 @@ fn verdicts(plan: &RoundPlan, rounds: &Rounds, resamples: u32) -> Vec<Verdict> {
                     .map(move |(place, (kind, [a, b]))| PairOutcome {
                         index: (index * 2 + place) as u32,
                         kind,
-                        window_a: String::new(),
-                        window_b: String::new(),
                         values_a: values[a].clone(),
                         values_b: values[b].clone(),
-                        dropped: None,
-                        block: 0,
-                        took_s: 0.0,
-                        troubles: Default::default(),
-                        late: Default::default(),
-                        started: [true, true],
-                        failed_share: [0.0; 2],
-                        at_least: [false; 2],
+                        ..PairOutcome::default()
                     })
                     .collect::<Vec<_>>()
             };

@@ -20,18 +20,9 @@ fn pairs(random: &mut ChaCha8Rng, order: &[PairKind], together: f64) -> Vec<Pair
         PairOutcome {
             index: index as u32,
             kind: *kind,
-            window_a: String::new(),
-            window_b: String::new(),
             values_a: Metric::ALL.map(|metric| (metric, 1.0)).into(),
             values_b: Metric::ALL.map(|metric| (metric, value())).into_iter().collect::<BTreeMap<_, _>>(),
-            dropped: None,
-            block: 0,
-            took_s: 0.0,
-            troubles: Default::default(),
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..PairOutcome::default()
         }
     };
     order.iter().enumerate().map(one).collect()

@@ -35,18 +35,9 @@ fn one_stall_in_one_window_is_not_shown() {
                 let pair = |index: u32, random: &mut ChaCha8Rng| PairOutcome {
                     index,
                     kind: PairKind::Test,
-                    window_a: String::new(),
-                    window_b: String::new(),
                     values_a: if index == hit { stalled.clone() } else { any(random) },
                     values_b: any(random),
-                    dropped: None,
-                    block: 0,
-                    took_s: 0.0,
-                    troubles: Default::default(),
-                    late: Default::default(),
-                    started: [true, true],
-                    failed_share: [0.0; 2],
-                    at_least: [false; 2],
+                    ..PairOutcome::default()
                 };
                 let measured: Vec<_> = (0..pairs).map(|index| pair(index, &mut random)).collect();
                 for judgement in judge(&design, &measured).judgements {
@@ -80,18 +71,9 @@ fn stalls_that_fall_on_both_arms_alike_stay_silent() {
             let pair = |(index, kind): (usize, &PairKind)| PairOutcome {
                 index: index as u32,
                 kind: *kind,
-                window_a: String::new(),
-                window_b: String::new(),
                 values_a: any(),
                 values_b: any(),
-                dropped: None,
-                block: 0,
-                took_s: 0.0,
-                troubles: Default::default(),
-                late: Default::default(),
-                started: [true, true],
-                failed_share: [0.0; 2],
-                at_least: [false; 2],
+                ..PairOutcome::default()
             };
             let measured: Vec<_> = design.order.iter().enumerate().map(pair).collect();
             let verdict = judge(&design, &measured).judgements[0].verdict;

@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use hone_record::Throttling;
+
 /// The value behind the first line `key : value` (or `key=value`) of a text.
 fn value_of<'a>(text: &'a str, separator: char, key: &str) -> Option<&'a str> {
     text.lines()
@@ -79,6 +81,88 @@ pub(crate) fn cores_in_list(list: &str) -> Option<u32> {
 pub(crate) fn peak_rss_bytes(status: &str) -> Option<u64> {
     let value = value_of(status, ':', "VmHWM")?;
     value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Resident pages: the second column of `/proc/PID/statm`.
+pub(crate) fn resident_pages(statm: &str) -> Option<u64> {
+    statm.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `Pss` of `/proc/PID/smaps_rollup`, in bytes.
+pub(crate) fn proportional_bytes(rollup: &str) -> Option<u64> {
+    let value = value_of(rollup, ':', "Pss")?;
+    value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// A hierarchy of control groups that limits CPU, where it is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupMount {
+    pub(crate) is_unified: bool,
+    /// The group that is seen as the root: not the real one inside a container.
+    pub(crate) shown: String,
+    pub(crate) at: String,
+}
+
+/// Those in `/proc/PID/mountinfo`: `ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS`.
+pub(crate) fn cpu_group_mounts(mountinfo: &str) -> Vec<GroupMount> {
+    let read = |line: &str| {
+        let (place, kind) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (shown, at) = (place.next()?.to_owned(), place.next()?.to_owned());
+        let mut kind = kind.split(' ');
+        let (name, options) = (kind.next()?, kind.nth(1)?);
+        let is_unified = match name {
+            "cgroup2" => true,
+            "cgroup" if options.split(',').any(|option| option == "cpu") => false,
+            _ => return None,
+        };
+        Some(GroupMount { is_unified, shown, at })
+    };
+    mountinfo.lines().filter_map(read).collect()
+}
+
+/// The group that limits a process' CPU, by one hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupMembership {
+    pub(crate) is_unified: bool,
+    pub(crate) path: String,
+}
+
+/// Those in `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH`, without controllers for cgroup v2.
+pub(crate) fn cpu_groups(cgroup: &str) -> Vec<GroupMembership> {
+    let read = |line: &str| {
+        let mut columns = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (columns.next()?, columns.next()?);
+        let is_unified = controllers.is_empty();
+        let is_cpu = is_unified || controllers.split(',').any(|controller| controller == "cpu");
+        is_cpu.then(|| GroupMembership { is_unified, path: path.to_owned() })
+    };
+    cgroup.lines().filter_map(read).collect()
+}
+
+/// `cpu.max` in cores: `QUOTA PERIOD`, both in microseconds, or `max PERIOD` without a limit.
+pub(crate) fn unified_limit_cores(cpu_max: &str) -> Option<f64> {
+    let mut words = cpu_max.split_whitespace();
+    let (quota, period): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+/// The counters in a group's `cpu.stat`, in the words of cgroup v2 (`throttled_usec`) or v1 (`throttled_time`, nanoseconds).
+pub(crate) fn throttling(cpu_stat: &str) -> Option<Throttling> {
+    let count = |name: &str| -> Option<u64> {
+        let line = cpu_stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    };
+    let throttled_s = match (count("throttled_usec"), count("throttled_time")) {
+        (Some(usec), _) => usec as f64 / 1e6,
+        (None, nsec) => nsec? as f64 / 1e9,
+    };
+    Some(Throttling {
+        limit_cores: None,
+        periods: count("nr_periods")?,
+        throttled_periods: count("nr_throttled")?,
+        throttled_s,
+    })
 }
 
 /// `MemTotal` of `/proc/meminfo`, in bytes.

@@ -61,6 +61,7 @@ pub mod rollout;
 pub mod saved_plan;
 pub mod setting;
 pub mod threads;
+pub mod throttle;
 pub mod tools;
 mod udev;
 pub mod under_load;

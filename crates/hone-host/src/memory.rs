@@ -1,9 +1,15 @@
-//! Memory of a process.
+//! Memory of processes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use crate::kernel_text;
+use hone_record::{MemoryCounted, TargetMemory};
+
+use crate::{cpu, kernel_text};
 
 /// The most memory that a process held at a time so far (resident, in bytes); `None` when it has gone, or the kernel does not
 /// tell. Its children are not in it.
@@ -14,6 +20,157 @@ pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
 fn peak_under(root: &Path, pid: u32) -> Option<u64> {
     let text = fs::read_to_string(root.join(format!("proc/{pid}/status"))).ok()?;
     kernel_text::peak_rss_bytes(&text)
+}
+
+/// Memory that processes hold together at one moment, in bytes, and how it was counted; `None` when none of them can be read.
+///
+/// One process is counted by its resident set, several by their proportional ones: a server that forks would count what its workers share
+/// once for each of them. Kernels before 4.14 have none, and of another user's processes they can't be read: resident sets are summed then.
+fn held_under(root: &Path, pids: &[u32]) -> Option<(u64, MemoryCounted)> {
+    let resident = |pid: &u32| {
+        let text = fs::read_to_string(root.join(format!("proc/{pid}/statm"))).ok()?;
+        kernel_text::resident_pages(&text)?.checked_mul(page_bytes())
+    };
+    let residents: Vec<(u32, u64)> = pids.iter().filter_map(|pid| Some((*pid, resident(pid)?))).collect();
+    match residents.as_slice() {
+        [] => None,
+        [(_, bytes)] => Some((*bytes, MemoryCounted::Resident)),
+        several => {
+            let proportional = |(pid, _): &(u32, u64)| {
+                let text = fs::read_to_string(root.join(format!("proc/{pid}/smaps_rollup"))).ok()?;
+                kernel_text::proportional_bytes(&text)
+            };
+            let all: Option<u64> = several.iter().map(proportional).sum();
+            let sum = || several.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+            Some(all.map_or_else(
+                || (sum(), MemoryCounted::ResidentSum),
+                |bytes| (bytes, MemoryCounted::Proportional),
+            ))
+        }
+    }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: a question without side effects.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(4_096)
+}
+
+/// Looks at the memory of process trees again and again until it is asked for what it saw, or dropped.
+#[derive(Debug)]
+pub struct Watch {
+    /// Ends the watch when it is dropped.
+    stop: Sender<()>,
+    seen: JoinHandle<Option<TargetMemory>>,
+}
+
+/// Between two looks, at least. What rises and falls in less may be missed by the mean; a peak of a single process is the kernel's own.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A look takes at most one part in so many of the time: trees of many processes are looked at more rarely.
+const AT_MOST_ONE_IN: u32 = 50;
+
+/// Looks after which children are looked for again.
+const FAMILY_EVERY: u32 = 10;
+
+impl Watch {
+    /// Begins to watch `pids` with all their descendants. `None` where there are none, or no thread can be had.
+    pub fn start(pids: &[u32]) -> Option<Self> {
+        let pids = pids.to_vec();
+        let (stop, stopped) = mpsc::channel();
+        let watch = move || {
+            let mut seen = Seen::new(pids);
+            loop {
+                let begun = Instant::now();
+                seen.look(Path::new("/"));
+                let pause = EVERY.max(begun.elapsed() * AT_MOST_ONE_IN);
+                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    seen.look(Path::new("/"));
+                    return seen.told(Path::new("/"));
+                }
+            }
+        };
+        let seen = std::thread::Builder::new().name("memory".to_owned()).spawn(watch).ok()?;
+        Some(Self { stop, seen })
+    }
+
+    /// Ends the watch; `None` where nothing could be seen.
+    pub fn stop(self) -> Option<TargetMemory> {
+        drop(self.stop);
+        self.seen.join().ok()?
+    }
+}
+
+/// What the looks at process trees found.
+#[derive(Debug)]
+struct Seen {
+    roots: Vec<u32>,
+    tree: Vec<u32>,
+    /// The peak of the only process before the first look.
+    peak_before: Option<(u32, u64)>,
+    looks: u32,
+    samples: u32,
+    peak_bytes: u64,
+    sum_bytes: f64,
+    /// The roughest way that any sample was counted in.
+    counted: MemoryCounted,
+}
+
+impl Seen {
+    fn new(roots: Vec<u32>) -> Self {
+        let counted = MemoryCounted::Resident;
+        Self {
+            roots,
+            tree: Vec::new(),
+            peak_before: None,
+            looks: 0,
+            samples: 0,
+            peak_bytes: 0,
+            sum_bytes: 0.0,
+            counted,
+        }
+    }
+
+    fn look(&mut self, root: &Path) {
+        if self.looks.is_multiple_of(FAMILY_EVERY) {
+            let all: BTreeSet<u32> =
+                self.roots.iter().flat_map(|pid| cpu::tree_of(root, *pid).unwrap_or_default()).collect();
+            self.tree = all.into_iter().collect();
+        }
+        if let (0, [only]) = (self.looks, self.tree.as_slice()) {
+            self.peak_before = peak_under(root, *only).map(|bytes| (*only, bytes));
+        }
+        self.looks += 1;
+        let Some((bytes, counted)) = held_under(root, &self.tree) else { return };
+        self.samples += 1;
+        self.peak_bytes = self.peak_bytes.max(bytes);
+        self.sum_bytes += bytes as f64;
+        let rank = |counted: MemoryCounted| match counted {
+            MemoryCounted::Resident | MemoryCounted::AtExit => 0,
+            MemoryCounted::Proportional => 1,
+            MemoryCounted::ResidentSum => 2,
+        };
+        if rank(counted) > rank(self.counted) {
+            self.counted = counted;
+        }
+    }
+
+    fn told(self, root: &Path) -> Option<TargetMemory> {
+        if self.samples == 0 {
+            return None;
+        }
+        // A peak between two looks: the kernel's own has risen since the first.
+        let own = self
+            .peak_before
+            .filter(|_| self.counted == MemoryCounted::Resident)
+            .and_then(|(pid, before)| peak_under(root, pid).filter(|peak| *peak > before));
+        Some(TargetMemory {
+            peak_bytes: self.peak_bytes.max(own.unwrap_or(0)),
+            mean_bytes: Some(self.sum_bytes / f64::from(self.samples)),
+            samples: self.samples,
+            counted: self.counted,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -37,5 +194,55 @@ mod tests {
         fs::create_dir_all(root.path().join("proc/7")).unwrap();
         fs::write(root.path().join("proc/7/status"), "Name:\tx\nState:\tZ (zombie)\n").unwrap();
         assert_eq!(peak_under(root.path(), 7), None);
+    }
+
+    fn process(root: &Path, pid: u32, parent: u32, pages: u64, proportional_kib: Option<u64>) {
+        let folder = root.join(format!("proc/{pid}"));
+        fs::create_dir_all(&folder).unwrap();
+        let stat = format!("{pid} (x) S {parent} 1 1 0 -1 0 0 0 0 0 5 5 0 0 20 0 1 0 9 0 0 0");
+        fs::write(folder.join("stat"), stat).unwrap();
+        fs::write(folder.join("statm"), format!("{} {pages} 10 1 0 9 0\n", pages * 2)).unwrap();
+        if let Some(kib) = proportional_kib {
+            let rollup = format!("0-1 ---p 0 00:00 0 [rollup]\nRss: 9 kB\nPss:  {kib} kB\nPss_Anon: 1 kB\n");
+            fs::write(folder.join("smaps_rollup"), rollup).unwrap();
+        }
+    }
+
+    fn looked(root: &Path) -> Option<TargetMemory> {
+        let mut seen = Seen::new(vec![7]);
+        seen.look(root);
+        seen.told(root)
+    }
+
+    #[test]
+    fn what_processes_share_counts_once_where_the_kernel_tells() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert_eq!(looked(root), None);
+        let counted = |root: &Path| looked(root).map(|seen| (seen.peak_bytes, seen.counted)).unwrap();
+        process(root, 7, 1, 100, Some(250));
+        assert_eq!(counted(root), (100 * page_bytes(), MemoryCounted::Resident));
+        process(root, 8, 7, 100, Some(150));
+        process(root, 9, 1, 1_000, Some(9_999));
+        assert_eq!(counted(root), (400 << 10, MemoryCounted::Proportional));
+        fs::remove_file(root.join("proc/8/smaps_rollup")).unwrap();
+        assert_eq!(counted(root), (200 * page_bytes(), MemoryCounted::ResidentSum));
+    }
+
+    #[test]
+    fn a_watch_sees_what_a_child_held_for_a_moment() {
+        let script = "sleep 0.3; x=$(head -c 60000000 /dev/zero | tr '\\0' x); sleep 0.4; x=; sleep 30";
+        let mut child = std::process::Command::new("bash").args(["-c", script]).spawn().unwrap();
+        let watch = Watch::start(&[child.id()]).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        drop(Watch::start(&[child.id()]));
+        std::thread::sleep(Duration::from_millis(1_500));
+        let seen = watch.stop().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen.peak_bytes > 55 << 20, "{seen:?}");
+        assert!(seen.mean_bytes.unwrap() < seen.peak_bytes as f64, "{seen:?}");
+        assert!(seen.samples > 3, "{seen:?}");
+        assert_eq!(Watch::start(&[u32::MAX / 2]).unwrap().stop(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
     BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Payload,
-    Shard, Sizes, Window, WindowFacts, Workload,
+    Shard, Sizes, TargetMemory, Throttling, Window, WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
@@ -80,6 +80,10 @@ pub struct ProbeFacts {
     pub steal_share: f64,
     /// CPU of everybody else, share of all cores.
     pub others_share: f64,
+    /// Memory of the target.
+    pub target_memory: Option<TargetMemory>,
+    /// What a CPU limit took from the target.
+    pub throttling: Option<Throttling>,
 }
 
 /// A load that is connected and warm.
@@ -680,6 +684,8 @@ impl Prepared {
             steps: recorder.stairs.map(|stairs| stairs.until(end_ns)).unwrap_or_default(),
             // For whoever looked at the target before.
             idle_cores: None,
+            target_memory: seen.target_memory,
+            throttling: seen.throttling,
         };
         Window {
             variant: self.settings.variant,

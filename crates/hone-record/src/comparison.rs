@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Machine, Metric, Workload};
+use crate::{Machine, Metric, Throttling, Workload};
 
 /// How the two windows of a pair are laid in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -299,6 +299,36 @@ pub struct PairOutcome {
     /// Whether the capacity of the first and of the second arm is a lower bound: the promise held at every rate of the climb.
     #[serde(default)]
     pub at_least: [bool; 2],
+    /// What a CPU limit took from the first and from the second arm; `None` without one, and in older records.
+    #[serde(default, skip_serializing_if = "no_limit")]
+    pub throttling: [Option<Throttling>; 2],
+}
+
+fn no_limit(throttling: &[Option<Throttling>; 2]) -> bool {
+    throttling.iter().all(Option::is_none)
+}
+
+/// An A/B pair without a window.
+impl Default for PairOutcome {
+    fn default() -> Self {
+        Self {
+            index: 0,
+            kind: PairKind::Test,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: BTreeMap::new(),
+            values_b: BTreeMap::new(),
+            dropped: None,
+            block: 0,
+            took_s: 0.0,
+            troubles: Default::default(),
+            late: [false; 2],
+            started: both_started(),
+            failed_share: [0.0; 2],
+            at_least: [false; 2],
+            throttling: [None; 2],
+        }
+    }
 }
 
 fn both_started() -> [bool; 2] {
@@ -538,6 +568,26 @@ impl Comparison {
     pub fn has_regression(&self) -> bool {
         self.verdict() == Verdict::Worse
             || self.judgements.iter().any(|found| found.verdict == Verdict::Worse)
+    }
+
+    /// What CPU limits took from an arm in the A/B pairs, excluded ones too: a limit can be why they are. `None` without a limit.
+    pub fn throttling(&self, side: usize) -> Option<Throttling> {
+        let tests = self.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+        tests.filter_map(|pair| *pair.throttling.get(side)?).reduce(Throttling::and)
+    }
+
+    /// That a CPU limit stopped an arm, for people; `None` where none was stopped. Its latencies are the limit's then.
+    pub fn throttled_words(&self) -> Option<String> {
+        let [a, b] = [0, 1].map(|side| self.throttling(side));
+        if ![a, b].into_iter().flatten().any(Throttling::is_felt) {
+            return None;
+        }
+        let arm = |name: &str, found: Option<Throttling>| match found {
+            Some(found) if found.is_felt() => found.stopped_words(name),
+            Some(_) => format!("no limit stopped {name}"),
+            None => format!("{name} has no limit"),
+        };
+        Some(format!("Throttled: {}; {}. Latencies contain these waits.", arm("A", a), arm("B", b)))
     }
 
     /// Whether B is worse since it alone does not sustain the load, and A does. What metrics say of the rest is then no news.

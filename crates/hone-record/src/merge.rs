@@ -273,6 +273,14 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
         // A load that climbs is never shared, and shards do not look at an idle target: one of them would do so under another's warm-up.
         steps: Vec::new(),
         idle_cores: None,
+        target_memory: shards
+            .iter()
+            .filter_map(|shard| shard.facts.target_memory)
+            .max_by_key(|memory| memory.peak_bytes),
+        throttling: shards
+            .iter()
+            .filter_map(|shard| shard.facts.throttling)
+            .max_by_key(|limit| limit.throttled_periods),
     }
 }
 

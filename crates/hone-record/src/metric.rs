@@ -26,11 +26,15 @@ pub enum Metric {
     Throughput,
     /// Highest requests per second at which a promise about latency holds, of a load that climbs ([`crate::Climb`]).
     Capacity,
+    /// The most memory that the target's process trees held at a time ([`crate::TargetMemory`]).
+    MemoryPeak,
+    /// Memory that they held on average.
+    MemoryMean,
 }
 
 impl Metric {
     /// Every metric, in the order that tables show them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::CpuPerRecord,
         Self::CpuPerRequest,
         Self::UserCpuPerRecord,
@@ -41,6 +45,8 @@ impl Metric {
         Self::LatencyMax,
         Self::Throughput,
         Self::Capacity,
+        Self::MemoryPeak,
+        Self::MemoryMean,
     ];
 
     /// The name in files and on the command line, units last.
@@ -56,6 +62,8 @@ impl Metric {
             Self::LatencyMax => "latency-max",
             Self::Throughput => "throughput",
             Self::Capacity => "capacity",
+            Self::MemoryPeak => "memory-peak",
+            Self::MemoryMean => "memory-mean",
         }
     }
 
@@ -72,6 +80,8 @@ impl Metric {
             Self::LatencyMax => "max",
             Self::Throughput => "throughput",
             Self::Capacity => "capacity",
+            Self::MemoryPeak => "memory peak",
+            Self::MemoryMean => "memory mean",
         }
     }
 
@@ -88,6 +98,7 @@ impl Metric {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Throughput | Self::Capacity => "requests/s",
+            Self::MemoryPeak | Self::MemoryMean => "B",
             _ => "µs",
         }
     }
@@ -116,6 +127,11 @@ impl Metric {
     /// Whether it is the target's CPU, per whatever.
     pub fn is_cpu(self) -> bool {
         matches!(self, Self::CpuPerRecord | Self::CpuPerRequest | Self::UserCpuPerRecord)
+    }
+
+    /// Whether it is the target's memory.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Self::MemoryPeak | Self::MemoryMean)
     }
 
     /// Requests that a window needs before it tells a percentile: ten beyond the quantile. `None` for what is no percentile.

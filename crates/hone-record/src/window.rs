@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, Workload};
+use crate::{
+    ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, TargetMemory,
+    Throttling, Workload,
+};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,6 +185,13 @@ pub struct WindowFacts {
     /// looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_cores: Option<f64>,
+    /// Memory of the target's process trees; `None` when its process is not known or not on this machine, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_memory: Option<TargetMemory>,
+    /// What a CPU limit of its control group took from it: of all groups above its processes the one that was stopped most. `None` without
+    /// a limit, where nobody could look, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttling: Option<Throttling>,
 }
 
 /// Bytes through sockets.
@@ -470,6 +480,8 @@ impl Window {
             Metric::LatencyMax => latency.max_us(),
             Metric::Throughput => Some(self.facts.reached_requests_per_s),
             Metric::Capacity => None,
+            Metric::MemoryPeak => Some(self.facts.target_memory?.peak_bytes as f64),
+            Metric::MemoryMean => self.facts.target_memory?.mean_bytes,
         }
     }
 }

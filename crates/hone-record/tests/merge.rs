@@ -158,6 +158,8 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             produce_requests: Some(requests.len() as u64 + retries),
             steps: Vec::new(),
             idle_cores: None,
+            target_memory: None,
+            throttling: None,
             start_slip_ms: 0.0,
             answer_times: Some(AnswerTimes {
                 answers: requests.len() as u64,

@@ -1,5 +1,7 @@
 //! Numbers for people: three significant digits, units, one way of writing each.
 
+use hone_record::Metric;
+
 /// No-break space: a number and its unit stay on one line.
 pub(crate) const NBSP: char = '\u{a0}';
 /// What stands where there is no number.
@@ -133,6 +135,15 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
     let number = if unit == 0 { count(bytes) } else { significant(value) };
     format!("{number}{NBSP}{}", UNITS.get(unit).copied().unwrap_or("B"))
+}
+
+/// A value of a metric with its unit.
+pub(crate) fn of_metric(metric: Metric, value: f64) -> String {
+    match metric.unit() {
+        "µs" => time_us(value),
+        "B" => bytes(value.max(0.0) as u64),
+        unit => format!("{}{NBSP}{unit}", significant(value)),
+    }
 }
 
 /// Bytes a second on a network, in decimal units, as networks are told.

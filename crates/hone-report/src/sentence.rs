@@ -43,6 +43,8 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::LatencyMax => "largest latency",
         Metric::Throughput => "requests per second",
         Metric::Capacity => "capacity",
+        Metric::MemoryPeak => "peak memory",
+        Metric::MemoryMean => "mean memory",
     }
 }
 
@@ -81,7 +83,7 @@ fn qualifications(comparison: &Comparison) -> Vec<String> {
         let worst = difference(end, &wording(estimate.metric));
         format!("The guard rail {} is not decided: it may be {worst}.", noun(comparison, estimate.metric))
     });
-    troubles.into_iter().chain(unseen).chain(undecided).collect()
+    troubles.into_iter().chain(unseen).chain(undecided).chain(comparison.throttled_words()).collect()
 }
 
 /// That B alone failed again and again.
@@ -630,18 +632,10 @@ mod tests {
             .map(|index| hone_record::PairOutcome {
                 index,
                 kind: PairKind::Test,
-                window_a: String::new(),
-                window_b: String::new(),
                 values_a: [].into(),
                 values_b: [].into(),
-                dropped: None,
-                block: 0,
-                took_s: 0.0,
                 troubles: [vec![], vec!["pgo crashed".to_owned()]],
-                late: Default::default(),
-                started: [true, true],
-                failed_share: [0.0; 2],
-                at_least: [false; 2],
+                ..hone_record::PairOutcome::default()
             })
             .collect();
         let why = "pgo alone had trouble in 3 A/B pairs, the other arm alone in 0";
@@ -672,18 +666,10 @@ mod tests {
         let pair = |index: u32| hone_record::PairOutcome {
             index,
             kind: PairKind::Control,
-            window_a: String::new(),
-            window_b: String::new(),
             values_a: [].into(),
             values_b: [].into(),
             dropped: (index > 2).then(|| "neighbours".to_owned()),
-            block: 0,
-            took_s: 0.0,
-            troubles: Default::default(),
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..hone_record::PairOutcome::default()
         };
         comparison.pairs = (0..5).map(pair).collect();
         let said = control(&comparison);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::{self, Dump, ProfileFiles, Stop, StopPlan};
 use hone_load::{Admin, Security};
+use hone_record::{Metric, Workload};
 use hone_tool::{Call, Daemon, Runner, Session, Stopped, ToolError};
 
 use crate::ready::{Asked, Ready};
@@ -52,6 +53,16 @@ pub(crate) enum Place {
     Address(String),
     /// A program that Hone starts and stops.
     Program(Program),
+}
+
+/// Metrics by which two loads of targets can't be compared, with the reason: what the loads don't have in common, and what a target that
+/// lives on between its windows keeps.
+pub(crate) fn refused(workloads: &[Workload; 2], are_started: bool) -> BTreeMap<Metric, String> {
+    let mut refused = hone_record::refused_for_loads(workloads);
+    if !are_started {
+        refused.extend(hone_compare::refused_of_what_lives_on());
+    }
+    refused
 }
 
 /// One side of a comparison.
@@ -136,6 +147,11 @@ impl Drop for DataFolder {
 
 /// Time that a broker which is said to run already has to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Whether a text names a command, and no broker that runs.
+pub(crate) fn is_command(text: &str) -> bool {
+    !is_address(text)
+}
 
 impl Place {
     /// `host:port` is an address, anything else a command line, split as a shell would and never given to one.

@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::{self, CaptureRefusal, Dump, HowEnded, Lost, ProfileFiles, Stop};
 use hone_load::{Probe as _, ProbeFacts, Settings, Topic};
 use hone_record::{
-    CpuSeconds, Durability, Engine, Environment, Latencies, Outcome, Window, WindowFacts, Workload,
+    CpuSeconds, Durability, Engine, Environment, Latencies, MemoryCounted, Outcome, TargetMemory, Window,
+    WindowFacts, Workload,
 };
 use hone_tool::{Call, Finished, Runner, Stopped, ToolError, Usage as Used, interrupt};
 
@@ -349,7 +350,12 @@ impl Bench<'_> {
         let seen = probe.stop();
         let done = Done::of(ran, "it")?;
         subject.held_bytes = done.failure.is_none().then_some(done.used.max_rss_bytes);
-        let seen = ProbeFacts { target_cpu: done.failure.is_none().then(|| cpu_of(done.used)), ..seen };
+        let ended_well = done.failure.is_none();
+        let seen = ProbeFacts {
+            target_cpu: ended_well.then(|| cpu_of(done.used)),
+            target_memory: ended_well.then(|| memory_of(done.used)),
+            ..seen
+        };
         let mut window = self.of_operations(name, workload, operations, &done, seen, started_unix_ms);
         probe.describe_machine(&mut window);
         Ok(window)
@@ -374,6 +380,8 @@ impl Bench<'_> {
             target_cpu: seen.target_cpu,
             steal_share: seen.steal_share,
             others_share: seen.others_share,
+            target_memory: seen.target_memory,
+            throttling: seen.throttling,
             ..WindowFacts::default()
         };
         Window {
@@ -509,6 +517,16 @@ fn cpu_of(used: Used) -> CpuSeconds {
     let total_s = used.total().as_secs_f64();
     let user_share = (total_s >= SHARE_NEEDS_S).then(|| used.user.as_secs_f64() / total_s);
     CpuSeconds { total_s, user_share }
+}
+
+/// As `wait4` tells it: the largest of the program and of what it waited for.
+fn memory_of(used: Used) -> TargetMemory {
+    TargetMemory {
+        peak_bytes: used.max_rss_bytes,
+        mean_bytes: None,
+        samples: 1,
+        counted: MemoryCounted::AtExit,
+    }
 }
 
 /// A window that failed is no use to whoever needs this very one.

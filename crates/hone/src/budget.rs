@@ -218,19 +218,11 @@ mod tests {
         let pair = |index: u32| PairOutcome {
             index,
             kind: PairKind::Control,
-            window_a: String::new(),
-            window_b: String::new(),
             values_a: [(Metric::CpuPerRecord, 10.0)].into(),
             values_b: [(Metric::CpuPerRecord, 10.0 * (spread * [1.0, -1.0][index as usize % 2]).exp())]
                 .into(),
-            dropped: None,
-            block: 0,
             took_s: 4.0,
-            troubles: Default::default(),
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..PairOutcome::default()
         };
         (0..6).map(pair).collect()
     }

@@ -645,6 +645,8 @@ impl Contest<'_> {
         };
         let failed_share =
             [0, 1].map(|side: usize| seen.windows[side].as_ref().map_or(0.0, Window::failed_share));
+        let throttling =
+            [0, 1].map(|side: usize| seen.windows[side].as_ref().and_then(|window| window.facts.throttling));
         let [mut values_a, mut values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
         for (values, least) in [&mut values_a, &mut values_b].into_iter().zip(least) {
             values.iter_mut().for_each(|values| values.extend(least.map(|rate| (Metric::Capacity, rate))));
@@ -671,6 +673,7 @@ impl Contest<'_> {
             started,
             failed_share,
             at_least,
+            throttling,
         };
         Ok(Measured { outcome, failed })
     }
@@ -1016,18 +1019,8 @@ mod tests {
         let pair = |kind, a: &[&str], b: &[&str]| PairOutcome {
             index: 0,
             kind,
-            window_a: String::new(),
-            window_b: String::new(),
-            values_a: BTreeMap::new(),
-            values_b: BTreeMap::new(),
-            dropped: None,
-            block: 0,
-            took_s: 0.0,
             troubles: [a, b].map(|list| list.iter().map(|word| (*word).to_owned()).collect()),
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..PairOutcome::default()
         };
         let (test, control) = (PairKind::Test, PairKind::Control);
         let of_b = || pair(test, &[], &["died"]);

@@ -516,16 +516,9 @@ mod tests {
             kind: hone_record::PairKind::Test,
             window_a: format!("{place}windows/000-a.json"),
             window_b: format!("{place}windows/000-b.json"),
-            values_a: BTreeMap::new(),
-            values_b: BTreeMap::new(),
             dropped: Some("neighbours".to_owned()),
-            block: 0,
             took_s: 1.0,
-            troubles: Default::default(),
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..hone_record::PairOutcome::default()
         }];
         let found = records(&folder, &comparison).unwrap();
         let found: Vec<_> = found.iter().map(|record| (&*record.path, record.role)).collect();

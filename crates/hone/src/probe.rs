@@ -1,11 +1,13 @@
-//! The target's CPU around a window.
+//! The target's CPU and memory around a window.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use hone_host::cpu::{self, CpuSample, SystemSample};
+use hone_host::memory::Watch;
 use hone_host::observe;
 use hone_host::pressure::{self, Pressure};
+use hone_host::throttle::{self, ThrottleSample};
 use hone_load::{Probe, ProbeFacts};
 use hone_record::{CpuSeconds, Window};
 
@@ -26,6 +28,8 @@ pub(crate) struct TargetProbe {
     /// Whether the target is a child of this process that has ended with its window: it is among `ours`, and whoever reaped it
     /// knows its CPU.
     is_reaped: bool,
+    /// Runs while the window is open.
+    memory: Option<Watch>,
 }
 
 #[derive(Debug)]
@@ -34,6 +38,7 @@ struct Snapshot {
     ours: Vec<Option<CpuSample>>,
     system: Option<SystemSample>,
     pressure: Pressure,
+    throttle: ThrottleSample,
 }
 
 impl TargetProbe {
@@ -44,7 +49,15 @@ impl TargetProbe {
         ours.push(std::process::id());
         ours.sort_unstable();
         ours.dedup();
-        Self { targets, ours, before: None, pressure: BTreeMap::new(), others_known: false, is_reaped: false }
+        Self {
+            targets,
+            ours,
+            before: None,
+            pressure: BTreeMap::new(),
+            others_known: false,
+            is_reaped: false,
+            memory: None,
+        }
     }
 
     /// For a target that this process starts and reaps within the window.
@@ -59,6 +72,7 @@ impl TargetProbe {
             ours: sample(&self.ours),
             system: cpu::system().ok(),
             pressure: pressure::sample(Path::new("/")),
+            throttle: throttle::sample(&self.targets.pids),
         }
     }
 
@@ -83,10 +97,12 @@ impl TargetProbe {
 impl Probe for TargetProbe {
     fn start(&mut self) {
         self.before = Some(self.look());
+        self.memory = if self.targets.pids.is_empty() { None } else { Watch::start(&self.targets.pids) };
     }
 
     fn stop(&mut self) -> ProbeFacts {
         let after = self.look();
+        let target_memory = self.memory.take().and_then(Watch::stop);
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
         self.pressure = pressure::between(&before.pressure, &after.pressure);
         let ours = used(&before.ours, &after.ours);
@@ -101,6 +117,8 @@ impl Probe for TargetProbe {
             others_share: system
                 .filter(|used| used.total_s > 0.0)
                 .map_or(0.0, |used| ((used.busy_s - ours_s) / used.total_s).clamp(0.0, 1.0)),
+            target_memory,
+            throttling: throttle::between(&before.throttle, &after.throttle),
         }
     }
 }

@@ -540,9 +540,8 @@ fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round:
         took_s: first.took_s + second.took_s,
         troubles: [first.troubles.clone(), second.troubles.clone()],
         late: [first.late, second.late],
-        started: [true, true],
         failed_share: [first.failed_share, second.failed_share],
-        at_least: [false; 2],
+        ..PairOutcome::default()
     }
 }
 

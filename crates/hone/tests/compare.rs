@@ -1,7 +1,7 @@
 //! `hone compare` on real brokers: addresses and commands, duet and solo, and what stands on the disk afterwards.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 mod stage;
 use stage::{Broker, hone, hone_in};
@@ -319,6 +319,91 @@ fn a_regression_of_p99_alone_reaches_the_first_line_the_comment_and_the_exit_cod
     );
     let shown = hone_in(folder.path(), &["ledger", "show"]).expect_code(0).stdout;
     assert!(shown.contains("p99 worse"), "{shown}");
+}
+
+/// 300 MB in a helper of the server, which no latency and no CPU time shows.
+#[test]
+fn a_regression_of_memory_alone_reaches_the_first_line_the_comment_and_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let holding = stage::script(
+        folder.path(),
+        "holding",
+        "(head -c 300M /dev/zero; exec sleep 100) | tail -c 300M >/dev/null & exec \"$@\"",
+    );
+    let (a, b) = (broker_command(""), format!("{} {}", holding.display(), broker_command("")));
+    let args = ["compare", &a, &b, "--control-pairs", "5", "--keep-disturbed", "--primary", "latency-p50"];
+    let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(3);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (headline, _) = said.split_once(". ").unwrap();
+    assert!(headline.starts_with("B against A: ") && headline.contains("memory peak"), "{said}");
+    assert!(said.contains("Guard metric memory peak is worse: "), "{said}");
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    let comment = comment.expect_code(0).stdout;
+    let has = |line: &str| line.starts_with("| memory peak | ") && line.contains("! worse");
+    assert!(comment.lines().any(has), "{comment}");
+    let record: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("runs/compare-001/comparison.json")).unwrap())
+            .unwrap();
+    let judged = record["body"]["judgements"].as_array().unwrap();
+    let memory = judged.iter().find(|one| one["estimate"]["metric"] == "memory-peak").unwrap();
+    let [a, b] = ["value_a", "value_b"].map(|side| memory["estimate"][side].as_f64().unwrap());
+    let more_mib = (b - a) / f64::from(1 << 20);
+    assert!((240.0..330.0).contains(&more_mib), "{more_mib} MiB more of 300");
+}
+
+/// A control group with a CPU limit, where this machine lets one be made.
+struct LimitedGroup(PathBuf);
+
+impl LimitedGroup {
+    /// `None` without the right to make one.
+    fn of_cores(cores: f64) -> Option<Self> {
+        let name = format!("hone-test-{}", std::process::id());
+        let quota_us = (cores * 100_000.0) as u64;
+        [("/sys/fs/cgroup/cpu", false), ("/sys/fs/cgroup", true)].into_iter().find_map(
+            |(root, is_unified)| {
+                let group = Self(Path::new(root).join(&name));
+                fs::create_dir(&group.0).ok()?;
+                let limit = match is_unified {
+                    true => fs::write(group.0.join("cpu.max"), format!("{quota_us} 100000")),
+                    false => fs::write(group.0.join("cpu.cfs_quota_us"), quota_us.to_string()),
+                };
+                limit.ok().map(|()| group)
+            },
+        )
+    }
+}
+
+impl Drop for LimitedGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// A limit of the control group stops B in the middle of its work: the answer names it beside the latencies that it makes.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
+fn a_cpu_limit_that_stops_an_arm_is_named_beside_its_latencies() {
+    let Some(group) = LimitedGroup::of_cores(0.05) else {
+        eprintln!("skipped: no control group can be made here");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let body = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.0.display());
+    let limited = stage::script(folder.path(), "limited", &body);
+    let (a, b) = (broker_command(""), format!("{} {}", limited.display(), broker_command("")));
+    let args = ["compare", &a, &b, "--mode", "duet", "--control-pairs", "0", "--keep-disturbed"];
+    let load =
+        ["--rate", "400", "--duration", "3", "--warmup", "100", "--pairs", "6", "--primary", "latency-p50"];
+    let ran =
+        hone_in(folder.path(), &[&args[..], &load, &["--lateness-limit", "2000", "--reserve", "0"]].concat());
+    let ran = ran.expect_code(3);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("Throttled: ") && said.contains("the CPU limit of 0.05 cores stopped B in "),
+        "{said}"
+    );
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    assert!(comment.expect_code(0).stdout.contains("the CPU limit of 0.05 cores stopped B in "));
 }
 
 /// Puts itself into the background as daemons do: a second fork in a session of its own, whose parent ends. `stays` is what the command

@@ -59,18 +59,9 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
     let one = |(index, &(first, second)): (usize, &(f64, f64))| PairOutcome {
         index: index as u32,
         kind,
-        window_a: String::new(),
-        window_b: String::new(),
         values_a: BTreeMap::from([(Metric::CpuPerRecord, first)]),
         values_b: BTreeMap::from([(Metric::CpuPerRecord, second)]),
-        dropped: None,
-        block: 0,
-        took_s: 0.0,
-        troubles: Default::default(),
-        late: Default::default(),
-        started: [true, true],
-        failed_share: [0.0; 2],
-        at_least: [false; 2],
+        ..PairOutcome::default()
     };
     values.iter().enumerate().map(one).collect()
 }

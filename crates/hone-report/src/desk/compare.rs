@@ -3,7 +3,6 @@
 use hone_record::{Comparison, Metric, SavedComparison, SavedEstimate, SavedFinding, SideBySide};
 
 use super::list::select;
-use super::run::figure;
 use super::{Around, Tab, document, link};
 use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
@@ -112,7 +111,7 @@ fn estimates(found: &SavedComparison, primary: Metric) -> Element {
 }
 
 fn estimate_cells(estimate: &SavedEstimate) -> Vec<Cell> {
-    let value = |value: f64| Cell::number(&figure(estimate.metric, value));
+    let value = |value: f64| Cell::number(&quantity::of_metric(estimate.metric, value));
     let interval = estimate.interval.map_or_else(
         || NONE.to_owned(),
         |(low, high, confidence)| {

@@ -3,7 +3,6 @@
 use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Metric};
 
 use super::list::{encoded, select};
-use super::run::figure;
 use super::{Around, Tab, document, link, link_to, when};
 use crate::escape::{Element, Markup, el};
 use crate::plot::over;
@@ -104,7 +103,11 @@ fn judged(metric: Metric, found: &History, point: &ChangePoint) -> &'static str 
 }
 
 fn value_words(found: &History, metric: Metric, value: f64) -> String {
-    if found.line.over == HistoryOver::Entries { quantity::ratio(value) } else { figure(metric, value) }
+    if found.line.over == HistoryOver::Entries {
+        quantity::ratio(value)
+    } else {
+        quantity::of_metric(metric, value)
+    }
 }
 
 fn drawing(found: &History, metric: Metric) -> Element {
@@ -118,6 +121,7 @@ fn drawing(found: &History, metric: Metric) -> Element {
         y_mark: match (is_ratio, metric.unit()) {
             (true, _) => quantity::plain,
             (false, "µs") => |us| quantity::TimeUnit::fitting(us).tick(us),
+            (false, "B") => |value| quantity::bytes(value.max(0.0) as u64),
             (false, _) => quantity::short,
         },
         points: &points,

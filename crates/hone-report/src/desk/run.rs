@@ -5,7 +5,7 @@ use hone_record::{Metric, RunProgress, RunStage, RunState, ShelfRecord};
 use super::list::{encoded, state, table};
 use super::{Around, Tab, document, link, link_to, script, when};
 use crate::escape::{Element, Markup, el};
-use crate::quantity::{self, NBSP, NONE};
+use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
 
@@ -123,21 +123,13 @@ fn window_cells(record: &ShelfRecord) -> Vec<Cell> {
     let facts = record.window.as_ref();
     let figure = |metric: Metric| {
         let value = facts.and_then(|facts| facts.values.get(&metric));
-        Cell::number(&value.map_or_else(|| NONE.to_owned(), |value| figure(metric, *value)))
+        Cell::number(&value.map_or_else(|| NONE.to_owned(), |value| quantity::of_metric(metric, *value)))
     };
     let variant = facts.map_or(NONE, |facts| &facts.variant);
     let mut cells = vec![Cell::text(variant), Cell::text(&record.said)];
     cells.extend(TOLD.map(figure));
     cells.push(Cell::words(el("span").class("word").text(&when(record.at_unix_ms))));
     cells
-}
-
-/// A value of a metric with its unit.
-pub(super) fn figure(metric: Metric, value: f64) -> String {
-    match metric.unit() {
-        "µs" => quantity::time_us(value),
-        unit => format!("{}{NBSP}{unit}", quantity::significant(value)),
-    }
 }
 
 fn variants(found: &RunProgress, a: Option<&str>) -> Option<Element> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{BatchSource, CpuSeconds, Metric, Outcome, Window};
+use hone_record::{BatchSource, CpuSeconds, MemoryCounted, Metric, Outcome, TargetMemory, Window};
 
 use super::{absent, figure, no_figure, results, section};
 use crate::escape::{Element, Markup};
@@ -167,6 +167,10 @@ fn facts(window: &Window) -> Element {
         table.fact("CPU per record beyond that", &quantity::time_us(us));
     }
     table.fact("target's CPU", &facts.target_cpu.map_or("not known".to_owned(), cpu));
+    table.fact("target's memory", &facts.target_memory.map_or("not known".to_owned(), memory));
+    if let Some(limit) = facts.throttling {
+        table.fact("CPU limit", &limit.stopped_words("the target"));
+    }
     table.fact("generator's CPU", &cpu(facts.generator_cpu));
     table.fact("stolen by the hypervisor", &format!("{} of all cores", quantity::share(facts.steal_share)));
     table.fact("used by everybody else", &format!("{} of all cores", quantity::share(facts.others_share)));
@@ -191,6 +195,19 @@ fn cpu(cpu: CpuSeconds) -> String {
     let total = quantity::wall_s(cpu.total_s);
     cpu.user_share
         .map_or(total.clone(), |share| format!("{total}, {} of it user code", quantity::share(share)))
+}
+
+/// `812 MiB at most, 790 MiB on average (resident set)`.
+fn memory(memory: TargetMemory) -> String {
+    let mean = memory
+        .mean_bytes
+        .map_or(String::new(), |mean| format!(", {} on average", quantity::bytes(mean as u64)));
+    let how = match memory.counted {
+        MemoryCounted::Resident | MemoryCounted::AtExit => "resident set",
+        MemoryCounted::Proportional => "proportional set of all processes",
+        MemoryCounted::ResidentSum => "resident sets of all processes; shared pages count for each",
+    };
+    format!("{} at most{mean} ({how})", quantity::bytes(memory.peak_bytes))
 }
 
 fn latencies(window: &Window) -> Element {

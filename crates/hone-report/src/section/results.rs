@@ -124,6 +124,9 @@ fn values(metric: Metric, a: f64, b: f64) -> [String; 2] {
     if matches!(metric, Metric::Throughput | Metric::Capacity) {
         return [a, b].map(quantity::significant);
     }
+    if metric.is_memory() {
+        return [a, b].map(|value| quantity::of_metric(metric, value));
+    }
     let larger = if a.is_finite() && b.is_finite() { a.max(b) } else { 0.0 };
     [a, b].map(|value| TimeUnit::fitting(larger).write(value))
 }

@@ -97,11 +97,7 @@ fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
     let value = |place: usize| {
         let metric = entry.metric?;
         let value = *entry.values?.get(place)?;
-        Some(if metric.unit() == "µs" {
-            quantity::time_us(value)
-        } else {
-            format!("{} {}", quantity::significant(value), metric.unit())
-        })
+        Some(quantity::of_metric(metric, value))
     };
     let known = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     let ratio = entry.ratio.map_or_else(

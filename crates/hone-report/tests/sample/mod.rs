@@ -333,13 +333,7 @@ fn pair(
         values_a: values(&a),
         values_b: values(&b),
         dropped,
-        block: 0,
-        took_s: 0.0,
-        troubles: Default::default(),
-        late: Default::default(),
-        started: [true, true],
-        failed_share: [0.0; 2],
-        at_least: [false; 2],
+        ..PairOutcome::default()
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);

@@ -15,7 +15,7 @@ use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, promise};
-use crate::arm::{Arm, Place};
+use crate::arm::{self, Arm, Place};
 use crate::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
 use crate::drive::{Contest, GaveUp, compare};
 use crate::folder::{RunFolder, read_record};
@@ -133,7 +133,7 @@ impl Asked {
             builds: [1, 1],
             pilot_pairs: 0,
             requests_per_window: self.workload.requests_per_window(),
-            refused: hone_record::refused_for_loads(&loads.map(Clone::clone)),
+            refused: arm::refused(&loads.map(Clone::clone), arm::is_command(&self.place)),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
             reserve: None,

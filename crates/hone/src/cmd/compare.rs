@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use super::{Desk, default_runs, saved};
-use crate::arm::{Arm, Place};
+use crate::arm::{self, Arm, Place};
 use crate::budget;
 use crate::change;
 use crate::climb::Wanted;
@@ -131,7 +131,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PAIRS")]
     reserve: Option<u32>,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
-    /// -p999 or -max; capacity with --slo. Throughput is no choice at a fixed rate.
+    /// -p999 or -max, memory-peak, memory-mean; capacity with --slo. Throughput is no choice at a fixed rate.
     #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
     primary: Metric,
     /// Compare capacities, as --primary capacity: each window climbs from --rate on, by steps, until --slo breaks. More is
@@ -150,7 +150,7 @@ pub(crate) struct Arguments {
     /// How much higher each step is than the one before, as a ratio; 1.05 unless given.
     #[arg(long, value_name = "RATIO", requires = "slo")]
     growth: Option<f64>,
-    /// A metric that must not get worse; may be repeated [default: latency-p99, where the windows can tell it].
+    /// A metric that must not get worse; may be repeated [default: latency-p99 and memory-peak, where the windows can tell them].
     #[arg(long = "guard", value_parser = metric)]
     guards: Vec<Metric>,
     /// Two-sided error of the primary interval.
@@ -626,7 +626,7 @@ impl Asked {
             builds,
             pilot_pairs: 0,
             requests_per_window: self.workload.requests_per_window(),
-            refused: hone_record::refused_for_loads(&sides.workloads),
+            refused: arm::refused(&sides.workloads, programs),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: self.change.is_none() && !programs,
             reserve: self.reserve,

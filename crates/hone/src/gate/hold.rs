@@ -333,17 +333,10 @@ mod tests {
                 kind: hone_record::PairKind::Test,
                 window_a: "a.json".to_owned(),
                 window_b: "b.json".to_owned(),
-                values_a: BTreeMap::new(),
-                values_b: BTreeMap::new(),
-                dropped: None,
-                block: 0,
                 took_s: 1.0,
                 troubles: sides
                     .map(|trouble| Vec::from_iter((!trouble.is_empty()).then(|| trouble.to_owned()))),
-                late: Default::default(),
-                started: [true, true],
-                failed_share: [0.0; 2],
-                at_least: [false; 2],
+                ..hone_record::PairOutcome::default()
             })
             .collect();
         comparison

@@ -6,7 +6,7 @@ use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, 
 
 use super::ledger::in_a_cell;
 use super::table::table;
-use super::{comparison, number, span_us, wrapped};
+use super::{comparison, metric_value, number, wrapped};
 use crate::experiment::Experiment;
 use crate::gate::Asked;
 
@@ -153,7 +153,7 @@ fn rows(found: &CommitGate) -> Vec<Vec<String>> {
 
 fn row(found: &CommitGate, finding: &GateFinding) -> Vec<String> {
     let value = |value: f64| match finding.metric.unit() {
-        "µs" => span_us(value),
+        "µs" | "B" => metric_value(finding.metric, value),
         _ => format!("{}/s", number(value)),
     };
     let [base, head] = finding.values.map_or(["-".to_owned(), "-".to_owned()], |values| values.map(value));

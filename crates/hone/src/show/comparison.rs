@@ -76,9 +76,10 @@ pub(crate) fn comment(comparison: &Comparison) -> String {
         .change
         .as_ref()
         .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.words())));
+    let throttled = comparison.throttled_words().map_or(String::new(), |words| format!("\n\n{words}"));
     let machine = &comparison.machine;
     format!(
-        "**{}**{}\n\n{}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
+        "**{}**{}\n\n{}{throttled}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
         in_a_cell(&headline(comparison)),
         change,
         in_a_cell(rest),
@@ -127,11 +128,11 @@ fn missing(comparison: &Comparison, is_refused: bool) -> Vec<String> {
 
 fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     let estimate = &judgement.estimate;
-    let unit = estimate.metric.unit();
-    let value = |value: f64| match unit {
-        "µs" => super::span_us(value),
-        _ if comparison.workload.engine.operations().is_some() => format!("{} operations/s", number(value)),
-        unit => format!("{} {unit}", number(value)),
+    let in_operations =
+        comparison.workload.engine.operations().is_some() && estimate.metric.unit() == "requests/s";
+    let value = |value: f64| match in_operations {
+        true => format!("{} operations/s", number(value)),
+        false => super::metric_value(estimate.metric, value),
     };
     let guard = comparison.design.rule.guards.contains(&estimate.metric);
     let mark = if judgement.primary {
@@ -350,6 +351,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         let [a, b] = comparison.measured.each_ref().map(|names| measured(names));
         lines.push(format!("Measured processes in the first A/B pair: {a} in A, {b} in B."));
     }
+    lines.extend(comparison.throttled_words());
     lines.extend(comparison.unlike_loads());
     lines.extend(unmet(comparison));
     let primary = comparison.primary().and_then(|primary| Some((primary, primary.estimate.builds?)));
@@ -594,18 +596,10 @@ pub(crate) mod tests {
         let pair = |index: u32, troubles: [Vec<String>; 2]| hone_record::PairOutcome {
             index,
             kind: PairKind::Test,
-            window_a: String::new(),
-            window_b: String::new(),
             values_a: [].into(),
             values_b: [].into(),
-            dropped: None,
-            block: 0,
-            took_s: 0.0,
             troubles,
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..hone_record::PairOutcome::default()
         };
         let trouble = || vec!["B was saturated".to_owned()];
         for (in_a, in_b, both, begins, reason) in [
@@ -714,18 +708,10 @@ pub(crate) mod tests {
         whole.pairs = vec![hone_record::PairOutcome {
             index: 11,
             kind: PairKind::Test,
-            window_a: String::new(),
-            window_b: String::new(),
             values_a: [].into(),
             values_b: [].into(),
             dropped: Some("neighbours".to_owned()),
-            block: 0,
-            took_s: 0.0,
-            troubles: [Vec::new(), Vec::new()],
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..hone_record::PairOutcome::default()
         }];
         whole
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hone_record::{Foretold, LedgerEntry};
 
 use super::table::table;
-use super::{bytes, count, number, plain, wrapped};
+use super::{bytes, count, metric_value, plain, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};
 use crate::cmd::ledgers::{PulledLedgers, PushedLedger};
 
@@ -58,9 +58,9 @@ fn paragraph(shown: &Shown) -> String {
 /// Metric, values, ratio with its interval.
 fn figures(entry: &LedgerEntry) -> Option<String> {
     let metric = entry.metric?;
-    let values = entry
-        .values
-        .map(|[before, after]| format!(" {} -> {} {},", number(before), number(after), metric.unit()));
+    let values = entry.values.map(|[before, after]| {
+        format!(" {} -> {},", metric_value(metric, before), metric_value(metric, after))
+    });
     let ratio = entry.ratio.map_or_else(
         || " not estimated".to_owned(),
         |[ratio, low, high]| format!(" {ratio:.3} [{low:.3}, {high:.3}]"),
@@ -335,7 +335,7 @@ mod tests {
     fn an_entry_is_shown_with_its_figures_and_what_was_foretold() {
         let text = text(&book());
         for wanted in [
-            "p99: 20.0 -> 10.0 µs, 0.500 [0.400, 0.600], 95 %, 8 pairs",
+            "p99: 20.0 µs -> 10.0 µs, 0.500 [0.400, 0.600], 95 %, 8 pairs",
             "foretold: a gain, came true (r)",
             "better, keep",
             "1 of 7 entries",

@@ -122,6 +122,15 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
+/// A value of a metric with its unit.
+pub(crate) fn metric_value(metric: hone_record::Metric, value: f64) -> String {
+    match metric.unit() {
+        "µs" => span_us(value),
+        "B" => bytes(value as u64),
+        unit => format!("{} {unit}", number(value)),
+    }
+}
+
 /// A size in bytes, in the unit that reads best.
 pub(crate) fn bytes(value: u64) -> String {
     match value as f64 {

@@ -3,7 +3,7 @@
 use hone_record::{SavedComparison, SavedEstimate, SavedFinding};
 
 use super::table::table;
-use super::{number, span_us, wrapped};
+use super::{metric_value, wrapped};
 
 /// What they say, and what they can't.
 pub(crate) fn text(found: &SavedComparison) -> String {
@@ -38,8 +38,7 @@ pub(crate) fn text(found: &SavedComparison) -> String {
 }
 
 fn row(estimate: &SavedEstimate) -> Vec<String> {
-    let unit = estimate.metric.unit();
-    let value = |value: f64| if unit == "µs" { span_us(value) } else { format!("{} {unit}", number(value)) };
+    let value = |value: f64| metric_value(estimate.metric, value);
     let interval = estimate.interval.map_or("-".to_owned(), |(low, high, confidence)| {
         format!("[{low:.3}, {high:.3}] {:.1} %", confidence * 100.0)
     });

@@ -2,8 +2,8 @@
 
 use hone_compare::why_it_does_not_count;
 use hone_record::{
-    AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload,
-    Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, Window, Workload,
+    AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, MemoryCounted, Outcome,
+    Part, Payload, Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, TargetMemory, Window, Workload,
 };
 
 use super::table::table;
@@ -27,6 +27,13 @@ pub(crate) fn text(window: &Window) -> String {
         format!("CPU         target {}; generator {}", target_words(window), generator_words(window)),
         format!("machine     {}", machine_words(window)),
     ];
+    let memory = facts.target_memory.map(|memory| format!("memory      target {}", memory_words(memory)));
+    let at_cpu = 4;
+    lines.splice(at_cpu..at_cpu, memory);
+    let felt = facts.throttling.filter(|limit| limit.is_felt());
+    lines.extend(felt.map(|limit| {
+        format!("throttled   {}; latencies contain these waits", limit.stopped_words("the target"))
+    }));
     for (title, counts) in [("errors", &facts.errors), ("retried", &facts.retries)] {
         if !counts.is_empty() {
             let each: Vec<String> =
@@ -250,6 +257,16 @@ fn target_words(window: &Window) -> String {
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )
+}
+
+fn memory_words(memory: TargetMemory) -> String {
+    let mean = memory.mean_bytes.map_or(String::new(), |mean| format!(", {} mean", bytes(mean as u64)));
+    let how = match memory.counted {
+        MemoryCounted::Resident | MemoryCounted::AtExit => "",
+        MemoryCounted::Proportional => " (proportional set size of all processes)",
+        MemoryCounted::ResidentSum => " (resident sets of all processes: shared pages count for each)",
+    };
+    format!("{} peak{mean}{how}", bytes(memory.peak_bytes))
 }
 
 fn generator_words(window: &Window) -> String {

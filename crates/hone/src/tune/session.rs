@@ -21,7 +21,7 @@ use super::lasting;
 use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
-use crate::arm::Place;
+use crate::arm::{self, Place};
 use crate::decide::{
     Terms, broken_by, decide, fixed, guards, guards_of_a_climb, not_to_be_had, required, windows,
 };
@@ -154,6 +154,7 @@ impl Asked {
     /// The design of a trial.
     fn plan(&self, sides: [&Side; 2]) -> Plan {
         let mode = self.mode_of(sides);
+        let is_started = sides.iter().all(|side| matches!(side.place, Place::Program(_)));
         Plan {
             mode,
             places: mode == Mode::Duet && Places::halves().is_some(),
@@ -167,7 +168,7 @@ impl Asked {
             builds: [1, 1],
             pilot_pairs: 0,
             requests_per_window: self.workload.requests_per_window(),
-            refused: hone_record::refused_for_loads(&sides.map(|side| side.workload.clone())),
+            refused: arm::refused(&sides.map(|side| side.workload.clone()), is_started),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
             reserve: None,
@@ -1175,18 +1176,11 @@ mod tests {
         PairOutcome {
             index: 0,
             kind,
-            window_a: String::new(),
-            window_b: String::new(),
-            values_a: BTreeMap::new(),
-            values_b: BTreeMap::new(),
             dropped: dropped.then(|| "dropped".to_owned()),
-            block: 0,
             took_s: 1.0,
             troubles: [Vec::new(), trouble.into_iter().collect()],
             late: [false, matter == LATE],
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..PairOutcome::default()
         }
     }
 
@@ -1274,18 +1268,10 @@ mod tests {
         let pair = PairOutcome {
             index: 0,
             kind: hone_record::PairKind::Test,
-            window_a: String::new(),
-            window_b: String::new(),
             values_a: [].into(),
             values_b: [].into(),
-            dropped: None,
-            block: 0,
             took_s: 2.5,
-            troubles: Default::default(),
-            late: Default::default(),
-            started: [true, true],
-            failed_share: [0.0; 2],
-            at_least: [false; 2],
+            ..PairOutcome::default()
         };
         for place in ["pilot/pairs", "steps/01/pairs", "end/01/without-01/pairs", "builds/x-001/pairs"] {
             let place = folder.path().join(place);

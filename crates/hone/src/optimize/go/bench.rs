@@ -169,18 +169,9 @@ fn judge(pairs: &Pairs, design: &Design) -> Result<Judgement, String> {
     let outcome = |kind, index: usize, a: f64, b: f64| PairOutcome {
         index: u32::try_from(index).unwrap_or(u32::MAX),
         kind,
-        window_a: String::new(),
-        window_b: String::new(),
         values_a: BTreeMap::from([(STANDS_FOR_TIME, a)]),
         values_b: BTreeMap::from([(STANDS_FOR_TIME, b)]),
-        dropped: None,
-        block: 0,
-        took_s: 0.0,
-        troubles: Default::default(),
-        late: Default::default(),
-        started: [true, true],
-        failed_share: [0.0; 2],
-        at_least: [false; 2],
+        ..PairOutcome::default()
     };
     let rounds = pairs.off.iter().zip(&pairs.on).zip(&pairs.control).enumerate();
     let outcomes: Vec<PairOutcome> = rounds

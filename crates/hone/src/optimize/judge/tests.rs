@@ -103,14 +103,8 @@ fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
         window_b: window_b.to_owned(),
         values_a: [].into(),
         values_b: [].into(),
-        dropped: None,
-        block: 0,
-        took_s: 0.0,
         troubles: [a, b].map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
-        late: Default::default(),
-        started: [true, true],
-        failed_share: [0.0; 2],
-        at_least: [false; 2],
+        ..hone_record::PairOutcome::default()
     };
     let told = |broken: hone_record::PairOutcome| {
         let mut first = edge("baseline", "pgo", "one", BETTER);
@@ -135,12 +129,8 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
         values_b: [].into(),
         dropped: is_dropped.then(|| "it does not count".to_owned()),
         block,
-        took_s: 0.0,
         troubles: trouble.map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
-        late: Default::default(),
-        started: [true, true],
-        failed_share: [0.0; 2],
-        at_least: [false; 2],
+        ..hone_record::PairOutcome::default()
     };
     let why = |pairs: Vec<hone_record::PairOutcome>| {
         let built = |name: &str| hone_record::LaidOut {

@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         disturbance: None,
         both_controls: false,
         reserve: Some(0),
+        busy: false,
         default_guards: false,
     })?;
     let mut random = ChaCha8Rng::seed_from_u64(1);

@@ -45,6 +45,8 @@ pub struct Plan {
     pub both_controls: bool,
     /// Most excluded pairs of each kind that are measured again; `None` for half as many as are planned.
     pub reserve: Option<u32>,
+    /// Whether the targets' own counters of busy time are read.
+    pub busy: bool,
 }
 
 /// What guards unless somebody says otherwise: the tail that pages people, and the memory whose end kills. Requests that fail are counted
@@ -193,8 +195,11 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
 pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignError> {
     let mut refused = refused_of(plan, closed_loop);
     check(plan, &refused)?;
-    // No news of a load that does not climb: it is not asked for.
+    // No news of a load that does not climb, or of counters that nobody reads: they are not asked for.
     refused.remove(&Metric::Capacity);
+    if !plan.busy {
+        refused.remove(&Metric::BusyPerRecord);
+    }
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
@@ -205,7 +210,8 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     let secondary = Metric::ALL
         .into_iter()
         .filter(|metric| {
-            *metric != plan.primary && !refused.contains_key(metric) && *metric != Metric::Capacity
+            let is_asked = *metric != Metric::Capacity && (plan.busy || *metric != Metric::BusyPerRecord);
+            *metric != plan.primary && !refused.contains_key(metric) && is_asked
         })
         .collect();
     let (guards, default_guards) = plan.guards(&refused);
@@ -279,6 +285,9 @@ const FIXED_RATE: &str = "every window that counts has the rate that was asked f
 const NO_CLIMB: &str = "it needs a load that climbs until a promise breaks: hone compare --capacity --slo p99=10ms, or in \
                         [tune] objective = \"capacity\" and slo = \"p99=10ms\"";
 
+/// Of counters that nobody reads.
+const NO_METRICS: &str = "it needs the target's own counters: name their page with --metrics URL, or in the file metrics = [\"URL\"]";
+
 /// Whether the loads climb: they tell their capacity then, and nothing else.
 fn climbs(plan: &Plan) -> bool {
     Metric::ALL.iter().all(|metric| *metric == Metric::Capacity || plan.refused.contains_key(metric))
@@ -293,6 +302,9 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     refused.extend(plan.refused.clone());
     if !climbs(plan) {
         refused.insert(Metric::Capacity, NO_CLIMB.to_owned());
+    }
+    if !plan.busy {
+        refused.insert(Metric::BusyPerRecord, NO_METRICS.to_owned());
     }
     refused
 }

@@ -299,6 +299,7 @@ mod tests {
             disturbance: None,
             both_controls: false,
             reserve: Some(0),
+            busy: false,
             default_guards: false,
         };
         plan(&asked).unwrap()

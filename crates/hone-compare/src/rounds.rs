@@ -42,6 +42,8 @@ pub struct RoundPlan {
     pub seed: u64,
     /// Metrics that the windows can't tell, with the reason.
     pub refused: BTreeMap<Metric, String>,
+    /// Whether the targets' own counters of busy time are read.
+    pub busy: bool,
     /// Whether pairs count that neighbours disturbed.
     pub keep_disturbed: bool,
 }
@@ -138,6 +140,7 @@ impl RoundPlan {
             both_controls: false,
             reserve: Some(self.reserve()),
             default_guards: true,
+            busy: self.busy,
         };
         let design = laid_out(&plan, self.closed_loop)?;
         let orders = self.orders();
@@ -181,6 +184,7 @@ mod tests {
 
     fn asked(rounds: u32, block_rounds: u32) -> RoundPlan {
         RoundPlan {
+            busy: false,
             variants: 5,
             rounds,
             block_rounds,

@@ -15,6 +15,7 @@ const KNOBS: usize = 6;
 
 fn plan(rounds: u32, seed: u64) -> RoundPlan {
     RoundPlan {
+        busy: false,
         variants: KNOBS + TWIN + 1,
         rounds,
         block_rounds: 0,

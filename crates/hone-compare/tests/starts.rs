@@ -17,6 +17,7 @@ const NOISE: f64 = 0.02;
 
 fn plan(rounds: u32, block_rounds: u32, builds: u32, seed: u64) -> RoundPlan {
     RoundPlan {
+        busy: false,
         variants: 3,
         rounds,
         block_rounds,

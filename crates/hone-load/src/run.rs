@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
     BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Payload,
-    Shard, Sizes, TargetMemory, Throttling, Window, WindowFacts, Workload,
+    Shard, Sizes, TargetBusy, TargetMemory, Throttling, Window, WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
@@ -72,7 +72,7 @@ pub trait Probe {
 }
 
 /// What a [`Probe`] saw.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeFacts {
     /// CPU of the target.
     pub target_cpu: Option<CpuSeconds>,
@@ -84,6 +84,8 @@ pub struct ProbeFacts {
     pub target_memory: Option<TargetMemory>,
     /// What a CPU limit took from the target.
     pub throttling: Option<Throttling>,
+    /// Busy time of the target by its own counters.
+    pub target_busy: Option<TargetBusy>,
 }
 
 /// A load that is connected and warm.
@@ -686,6 +688,7 @@ impl Prepared {
             idle_cores: None,
             target_memory: seen.target_memory,
             throttling: seen.throttling,
+            target_busy: seen.target_busy,
         };
         Window {
             variant: self.settings.variant,

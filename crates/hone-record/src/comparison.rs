@@ -557,11 +557,12 @@ impl Comparison {
         let is_guard = |found: &&Judgement| self.design.rule.guards.contains(&found.estimate.metric);
         let worse = || self.judgements.iter().filter(|found| found.verdict == Verdict::Worse);
         let others = || worse().filter(|found| !found.primary);
-        let mut has_cpu = worse().any(|found| found.primary && found.estimate.metric.is_cpu());
+        let is_cost = |found: &Judgement| {
+            found.estimate.metric.is_cpu() || found.estimate.metric == Metric::BusyPerRecord
+        };
+        let mut has_cpu = worse().any(|found| found.primary && is_cost(found));
         let ordered = others().filter(is_guard).chain(others().filter(|found| !is_guard(found)));
-        ordered
-            .filter(|found| !found.estimate.metric.is_cpu() || !std::mem::replace(&mut has_cpu, true))
-            .collect()
+        ordered.filter(|found| !is_cost(found) || !std::mem::replace(&mut has_cpu, true)).collect()
     }
 
     /// Whether anything was shown to be worse: the verdict on the whole, or any metric. A gain of the primary metric does not outweigh it.

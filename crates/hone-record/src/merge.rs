@@ -277,6 +277,10 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             .iter()
             .filter_map(|shard| shard.facts.target_memory)
             .max_by_key(|memory| memory.peak_bytes),
+        target_busy: shards
+            .iter()
+            .filter_map(|shard| shard.facts.target_busy.clone())
+            .max_by(|left, right| left.busy_s.total_cmp(&right.busy_s)),
         throttling: shards
             .iter()
             .filter_map(|shard| shard.facts.throttling)

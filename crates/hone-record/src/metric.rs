@@ -12,6 +12,8 @@ pub enum Metric {
     CpuPerRequest,
     /// User-mode CPU of the target per acknowledged record: the part that a build can change.
     UserCpuPerRecord,
+    /// Busy time of the target by its own counters ([`crate::TargetBusy`]) per acknowledged record.
+    BusyPerRecord,
     /// Median latency, intended to ack.
     LatencyP50,
     /// 90th percentile.
@@ -34,10 +36,11 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order that tables show them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CpuPerRecord,
         Self::CpuPerRequest,
         Self::UserCpuPerRecord,
+        Self::BusyPerRecord,
         Self::LatencyP50,
         Self::LatencyP90,
         Self::LatencyP99,
@@ -55,6 +58,7 @@ impl Metric {
             Self::CpuPerRecord => "cpu-per-record",
             Self::CpuPerRequest => "cpu-per-request",
             Self::UserCpuPerRecord => "user-cpu-per-record",
+            Self::BusyPerRecord => "busy-per-record",
             Self::LatencyP50 => "latency-p50",
             Self::LatencyP90 => "latency-p90",
             Self::LatencyP99 => "latency-p99",
@@ -73,6 +77,7 @@ impl Metric {
             Self::CpuPerRecord => "CPU per record",
             Self::CpuPerRequest => "CPU per request",
             Self::UserCpuPerRecord => "user CPU per record",
+            Self::BusyPerRecord => "busy time per record",
             Self::LatencyP50 => "p50",
             Self::LatencyP90 => "p90",
             Self::LatencyP99 => "p99",
@@ -124,7 +129,7 @@ impl Metric {
         matches!(self, LatencyP50 | LatencyP90 | LatencyP99 | LatencyP999 | LatencyMax)
     }
 
-    /// Whether it is the target's CPU, per whatever.
+    /// Whether it is the target's CPU by the clocks of its processes, per whatever.
     pub fn is_cpu(self) -> bool {
         matches!(self, Self::CpuPerRecord | Self::CpuPerRequest | Self::UserCpuPerRecord)
     }

@@ -29,6 +29,25 @@ pub enum MemoryCounted {
     AtExit,
 }
 
+/// How long the target was busy in one window by its own counters, without what serving the counters took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetBusy {
+    /// Over all brokers and shards, in seconds.
+    pub busy_s: f64,
+    /// Between the two readings, in seconds.
+    pub over_s: f64,
+    /// The counter, as the target calls it.
+    pub counter: String,
+    /// Its series: shards, or brokers.
+    pub series: u32,
+    /// Taken off `busy_s`: what one reading costs the target, in seconds.
+    pub reading_s: f64,
+    /// Share of the time in which Kafka's request handlers were idle, 0 to 1; `None` for other targets.
+    pub handlers_idle_share: Option<f64>,
+    /// Where it was read, without passwords.
+    pub endpoints: Vec<String>,
+}
+
 /// What a CPU limit of the target's control group took from it in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Throttling {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, TargetMemory,
-    Throttling, Workload,
+    ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, TargetBusy,
+    TargetMemory, Throttling, Workload,
 };
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
@@ -192,6 +192,9 @@ pub struct WindowFacts {
     /// a limit, where nobody could look, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttling: Option<Throttling>,
+    /// Busy time of the target by its own counters; `None` where nobody asked for it, or it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_busy: Option<TargetBusy>,
 }
 
 /// Bytes through sockets.
@@ -473,6 +476,7 @@ impl Window {
             Metric::CpuPerRecord => per(cpu?.total_s, self.facts.acked_records),
             Metric::CpuPerRequest => per(cpu?.total_s, self.facts.acked_requests),
             Metric::UserCpuPerRecord => per(cpu?.total_s * cpu?.user_share?, self.facts.acked_records),
+            Metric::BusyPerRecord => per(self.facts.target_busy.as_ref()?.busy_s, self.facts.acked_records),
             Metric::LatencyP50 => latency.quantile_us_if_supported(0.5, SAMPLES_BEYOND),
             Metric::LatencyP90 => latency.quantile_us_if_supported(0.9, SAMPLES_BEYOND),
             Metric::LatencyP99 => latency.quantile_us_if_supported(0.99, SAMPLES_BEYOND),

@@ -160,6 +160,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             idle_cores: None,
             target_memory: None,
             throttling: None,
+            target_busy: None,
             start_slip_ms: 0.0,
             answer_times: Some(AnswerTimes {
                 answers: requests.len() as u64,

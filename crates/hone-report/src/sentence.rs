@@ -14,7 +14,9 @@ struct Wording {
 
 fn wording(metric: Metric) -> Wording {
     let (less, more) = match metric {
-        Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord => ("less", "more"),
+        Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord | Metric::BusyPerRecord => {
+            ("less", "more")
+        }
         Metric::Throughput => ("fewer", "more"),
         _ => ("lower", "higher"),
     };
@@ -36,6 +38,7 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::CpuPerRecord => "CPU per record",
         Metric::CpuPerRequest => "CPU per request",
         Metric::UserCpuPerRecord => "user CPU per record",
+        Metric::BusyPerRecord => "busy time per record",
         Metric::LatencyP50 => "p50 latency",
         Metric::LatencyP90 => "p90 latency",
         Metric::LatencyP99 => "p99 latency",
@@ -192,7 +195,7 @@ fn claim(comparison: &Comparison, metric: Metric, difference: &str) -> String {
     let Comparison { a, b, .. } = comparison;
     let noun = noun(comparison, metric);
     match metric {
-        Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord => {
+        Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord | Metric::BusyPerRecord => {
             format!("{b} spends {difference} {noun} than {a}")
         }
         Metric::Throughput => {

@@ -9,6 +9,7 @@ use hone_record::{SeriesPoint, Window, Workload};
 
 use crate::clients::Clients;
 use crate::live::LiveView;
+use crate::meter::Metrics;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::targets::Targets;
@@ -21,6 +22,8 @@ pub(crate) struct Aim {
     pub(crate) pid: Option<u32>,
     /// How long the idle target is looked at before the window opens, where that is wanted.
     pub(crate) idle: Option<Duration>,
+    /// Where the target's own counters are.
+    pub(crate) metrics: Metrics,
 }
 
 /// What the warm-up left behind is done by then.
@@ -60,6 +63,7 @@ impl Aim {
             Some(length) => idle_cores(&mut probe, length, &mut listener)?,
             None => None,
         };
+        let mut probe = probe.beside(self.metrics.begin()?);
         let mut window = prepared.run(start()?, &mut probe, &mut listener)?;
         window.facts.idle_cores = idle_cores;
         probe.describe_machine(&mut window);

@@ -12,6 +12,7 @@ use hone_load::{Admin, Security};
 use hone_record::{Metric, Workload};
 use hone_tool::{Call, Daemon, Runner, Session, Stopped, ToolError};
 
+use crate::meter::{Meter, Metrics};
 use crate::ready::{Asked, Ready};
 use crate::targets::{self, Targets};
 use crate::{NotItsOwn, Usage};
@@ -71,6 +72,8 @@ pub(crate) struct Arm {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) security: Security,
+    /// Where its own counters are.
+    pub(crate) metrics: Metrics,
 }
 
 /// How the counters of an instrumented program are set to 0.
@@ -89,6 +92,8 @@ pub(crate) enum Reset {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) address: String,
+    /// Where its own counters are, with its ports.
+    metrics: Metrics,
     started: Option<Started>,
 }
 
@@ -231,7 +236,8 @@ impl Arm {
             Place::Address(address) => {
                 Admin::ready_with(address, &self.security, ANSWER_LIMIT)
                     .with_context(|| format!("{} is not ready", self.name))?;
-                Ok(Running { address: address.clone(), started: None })
+                let metrics = self.metrics.filled(str::to_owned);
+                Ok(Running { address: address.clone(), metrics, started: None })
             }
             Place::Program(program) => self.start_program(program, runner, scratch),
         }
@@ -270,6 +276,7 @@ impl Arm {
         let (grace, ways) = (program.stop_timeout, ways.clone());
         Ok(Running {
             address,
+            metrics: self.metrics.filled(|url| filling.fill(url)),
             started: Some(Started { session, grace, ways, filling, start_up, whose, _data: data }),
         })
     }
@@ -311,6 +318,14 @@ impl Ways {
 }
 
 impl Running {
+    /// Reads its own counters, right before a window.
+    ///
+    /// # Errors
+    /// When they can't be asked for at all.
+    pub(crate) fn meter(&self) -> Result<Option<Meter>> {
+        self.metrics.begin()
+    }
+
     /// The process that was started for this arm.
     pub(crate) fn child(&self) -> Option<u32> {
         self.started.as_ref().map(|started| started.session.pid())
@@ -564,6 +579,7 @@ mod tests {
                     ways: Box::new(Ways { ready: Ready::Line("serving".to_owned()), ..Ways::default() }),
                 }),
                 security: Security::default(),
+                metrics: Metrics::default(),
             };
             let found = arm.start(&runner, &dir.join("scratch")).map(drop);
             (found, std::fs::read_to_string(count).unwrap().lines().count())

@@ -300,7 +300,7 @@ impl Bench<'_> {
                 "{name}: {why}, so its CPU can't be measured\n  next: start the server itself, in the foreground"
             )));
         }
-        let mut probe = TargetProbe::new(targets, &[]);
+        let mut probe = TargetProbe::new(targets, &[]).beside(running.meter()?);
         let started_unix_ms = now_unix_ms();
         probe.start();
         let ran = self.runner.run(&call);
@@ -311,11 +311,11 @@ impl Bench<'_> {
             return Err(refused_as_usage(error));
         }
         let done = Done::of(ran, "the command of its load")?;
+        let is_idle = seen.target_cpu.is_some_and(|cpu| cpu.total_s <= 0.0);
         let mut window = self.of_operations(name, workload, operations, &done, seen, started_unix_ms);
         window.address.clone_from(&running.address);
         window.facts.generator_cpu = cpu_of(done.used);
-        if matches!(window.outcome, Outcome::Steady) && seen.target_cpu.is_some_and(|cpu| cpu.total_s <= 0.0)
-        {
+        if matches!(window.outcome, Outcome::Steady) && is_idle {
             let reason = "it used no CPU while its load ran: the load did not reach it".to_owned();
             window.outcome = Outcome::Failed { reason };
         }
@@ -382,6 +382,7 @@ impl Bench<'_> {
             others_share: seen.others_share,
             target_memory: seen.target_memory,
             throttling: seen.throttling,
+            target_busy: seen.target_busy,
             ..WindowFacts::default()
         };
         Window {
@@ -438,7 +439,7 @@ impl Bench<'_> {
         let targets = running.targets(prepared.brokers());
         // One that ran before is no child, and its CPU is not that of others all the same.
         let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
-        let mut probe = TargetProbe::new(targets, &foreign);
+        let mut probe = TargetProbe::new(targets, &foreign).beside(running.meter()?);
         let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         probe.describe_machine(&mut window);
         running.check_alive()?;

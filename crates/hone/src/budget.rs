@@ -211,6 +211,7 @@ mod tests {
             both_controls: false,
             reserve: Some(0),
             default_guards: false,
+            busy: false,
         }
     }
 

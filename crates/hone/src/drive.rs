@@ -24,6 +24,7 @@ use crate::clients::Clients;
 use crate::climb;
 use crate::folder::{RunFolder, read_record};
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
+use crate::meter::{self, Meter};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -430,9 +431,11 @@ impl Contest<'_> {
         let foreign = foreign(&running, &targets);
         // One process that serves both arms has one CPU time, which can't be told apart.
         let shared = targets[0].pids.iter().any(|pid| targets[1].pids.contains(pid));
+        // What serving the counters takes is over before the windows open.
+        let meters = in_order(order, |side| running[side].meter())?;
         let starts = staggered(order, &sides[0].workload);
-        let run = |prepared: Prepared, targets: Targets, start: Instant| {
-            let mut probe = TargetProbe::new(targets, &foreign);
+        let run = |prepared: Prepared, (targets, meter): (Targets, Option<Meter>), start: Instant| {
+            let mut probe = TargetProbe::new(targets, &foreign).beside(meter);
             let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
             probe.describe_machine(&mut window);
             Ok::<Window, LoadError>(window)
@@ -445,14 +448,15 @@ impl Contest<'_> {
         let counted = targets.map(|targets| {
             if shared { Targets::unknown("one process serves both arms".to_owned()) } else { targets }
         });
-        let mut parts: Vec<_> = prepared.into_iter().zip(counted.into_iter().zip(starts)).map(Some).collect();
+        let seen = counted.into_iter().zip(meters);
+        let mut parts: Vec<_> = prepared.into_iter().zip(seen.zip(starts)).map(Some).collect();
         let mut windows = std::thread::scope(|scope| {
             let (run, seats) = (&run, &seats);
             let mut handles = in_order(order, |side| {
-                let (prepared, (targets, start)) = parts[side].take().context("a side is started once")?;
+                let (prepared, (seen, start)) = parts[side].take().context("a side is started once")?;
                 Ok(Some(scope.spawn(move || {
                     seats[side].generator.store(affinity::this_thread(), Ordering::Relaxed);
-                    run(prepared, targets, start)
+                    run(prepared, seen, start)
                 })))
             })?;
             if let Some(places) = Places::halves().filter(|_| self.design.places) {
@@ -535,7 +539,7 @@ impl Contest<'_> {
         let prepared = self.prepare(side, &running, progress)?;
         let targets = self.targets(side, &running, &prepared)?;
         let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
-        let mut probe = TargetProbe::new(targets, &foreign);
+        let mut probe = TargetProbe::new(targets, &foreign).beside(running.meter()?);
         let mut window = prepared
             .run(Instant::now(), &mut probe, &mut progress.load())
             .with_context(|| in_its_window(side))?;
@@ -634,6 +638,15 @@ impl Contest<'_> {
         let started = [0, 1].map(|side: usize| !failed_to_start(side));
         let failure = seen.failures.first().map(|failure| failure.reason.clone());
         let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
+        let unread = match self.design.rule.primary {
+            Metric::BusyPerRecord => seen.windows.iter().flatten().find_map(meter::why_unread),
+            _ => None,
+        };
+        // What can't be read in the first pair can't in any other.
+        if let (Some(why), 0) = (&unread, index) {
+            bail!(Usage(format!("{}{why}", meter::BUSY_OF_TARGET)));
+        }
+        let failure = failure.or_else(|| unread.map(|why| format!("{}{why}", meter::BUSY_OF_TARGET)));
         let failed = failure.is_some();
         let dropped = failure.or_else(|| {
             let [Some(first), Some(second)] = &seen.windows else { return None };

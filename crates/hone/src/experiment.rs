@@ -112,7 +112,14 @@ pub(crate) struct Compare {
     pub(crate) rounds: u32,
     /// Rounds after which all processes are started anew.
     pub(crate) block_rounds: u32,
+    #[serde(rename = "primary")]
+    pub(crate) asked_primary: Option<Metric>,
+    /// What decides: what was asked for, or what the target's own counters tell, or its CPU.
+    #[serde(skip)]
     pub(crate) primary: Metric,
+    /// Whether the target's own counters are read.
+    #[serde(skip)]
+    pub(crate) busy: bool,
     pub(crate) guards: Vec<Metric>,
     pub(crate) alpha: f64,
     pub(crate) equivalence: f64,
@@ -131,7 +138,9 @@ impl Default for Compare {
             // Even, so that each order and its reverse fall into one start of the processes; and few, since the interval rests on starts:
             // fifteen make it 2.1 standard errors wide to each side, five 2.8 (Student's t).
             block_rounds: 2,
+            asked_primary: None,
             primary: Metric::CpuPerRecord,
+            busy: false,
             guards: Vec::new(),
             alpha: 0.05,
             equivalence: 0.02,
@@ -548,13 +557,15 @@ fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
 }
 
 impl File {
-    fn checked(self) -> Result<Experiment, Wrong> {
+    fn checked(mut self) -> Result<Experiment, Wrong> {
         let mut judging = self.judging()?;
         let more = self.optimize.raised(&judging)?;
         let raised = more.iter().map(|workload| workload.name.clone()).collect();
         judging.extend(more);
         let training = self.training()?;
         let target = self.target.checked().map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
+        self.compare.primary = self.compare.asked_primary.unwrap_or_else(|| target.metrics.decides());
+        self.compare.busy = target.metrics.are_read();
         let all = || training.iter().map(|training| &training.workload).chain(&judging);
         let serves = all().any(|workload| !matches!(workload.engine, Engine::Exits { .. }));
         target.check(serves).map_err(|(key, problem)| ("target".to_owned(), key, problem))?;

@@ -39,6 +39,7 @@ mod left;
 mod lever;
 mod live;
 mod load_file;
+mod meter;
 mod metered;
 mod moment;
 mod notation;

@@ -2,6 +2,8 @@
 //! rates.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hone_batch::metrics::quantity::Quantity;
@@ -19,7 +21,7 @@ mod scraped;
 
 pub(crate) use history::{kept, points};
 pub(crate) use prometheus::Server;
-pub(crate) use scraped::Brokers;
+pub(crate) use scraped::{Brokers, completed};
 
 /// Whoever answers questions about a cluster's batches.
 #[derive(Debug)]
@@ -58,6 +60,11 @@ impl Meter {
         let watch = BatchWatch { endpoints, at_unix_ms: now_unix_ms(), ..figures::watch(source, &rates) };
         Ok(Seen::Figures(Box::new(watch)))
     }
+}
+
+/// The token in a file.
+pub(crate) fn token_of(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
 }
 
 /// Redpanda's Admin API. It has a login of its own: the token that the metrics want is not shown to it.

@@ -11,6 +11,7 @@ use hone_host::throttle::{self, ThrottleSample};
 use hone_load::{Probe, ProbeFacts};
 use hone_record::{CpuSeconds, Window};
 
+use crate::meter::{BUSY_OF_TARGET, Meter};
 use crate::targets::{CPU_OF_TARGET, Targets};
 
 /// Samples a target's process trees, and the machine.
@@ -30,6 +31,9 @@ pub(crate) struct TargetProbe {
     is_reaped: bool,
     /// Runs while the window is open.
     memory: Option<Watch>,
+    /// Its own counters since right before the window; what came of them after it.
+    meter: Option<Meter>,
+    busy_unknown: Option<String>,
 }
 
 #[derive(Debug)]
@@ -57,12 +61,19 @@ impl TargetProbe {
             others_known: false,
             is_reaped: false,
             memory: None,
+            meter: None,
+            busy_unknown: None,
         }
     }
 
     /// For a target that this process starts and reaps within the window.
     pub(crate) fn of_a_reaped_child() -> Self {
         Self { is_reaped: true, ..Self::new(Targets::default(), &[]) }
+    }
+
+    /// With the target's own counters, which were read right before the window.
+    pub(crate) fn beside(self, meter: Option<Meter>) -> Self {
+        Self { meter, ..self }
     }
 
     fn look(&self) -> Snapshot {
@@ -81,6 +92,7 @@ impl TargetProbe {
     pub(crate) fn describe_machine(&self, window: &mut Window) {
         let environment = window.environment.get_or_insert_default();
         environment.unknown.extend(self.targets.missing.iter().map(|why| format!("{CPU_OF_TARGET}{why}")));
+        environment.unknown.extend(self.busy_unknown.iter().map(|why| format!("{BUSY_OF_TARGET}{why}")));
         if !self.others_known {
             let why = "used by everybody else: the target's processes are not known, so its CPU may be in it";
             environment.unknown.push(why.to_owned());
@@ -102,6 +114,8 @@ impl Probe for TargetProbe {
 
     fn stop(&mut self) -> ProbeFacts {
         let after = self.look();
+        let busy = self.meter.take().map(Meter::end).transpose();
+        self.busy_unknown = busy.as_ref().err().cloned();
         let target_memory = self.memory.take().and_then(Watch::stop);
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
         self.pressure = pressure::between(&before.pressure, &after.pressure);
@@ -119,6 +133,7 @@ impl Probe for TargetProbe {
                 .map_or(0.0, |used| ((used.busy_s - ours_s) / used.total_s).clamp(0.0, 1.0)),
             target_memory,
             throttling: throttle::between(&before.throttle, &after.throttle),
+            target_busy: busy.ok().flatten(),
         }
     }
 }

@@ -190,6 +190,7 @@ pub(crate) fn plan(settings: &Compare, builds: u32, workload: &Workload, variant
         equivalence: settings.equivalence,
         seed: settings.seed,
         keep_disturbed: false,
+        busy: settings.busy,
         refused: hone_compare::refused_for_operations(settings.primary),
     }
 }

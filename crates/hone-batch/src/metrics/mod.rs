@@ -5,6 +5,7 @@
 //! shown ([`figures`]). Both ways end in the same rates, so that they can be held against each other. [`queries`] has the same as PromQL,
 //! for dashboards and for people. What a source does not export is told as such all the way through, and never becomes a 0.
 
+pub mod busy;
 pub mod clients;
 pub mod derive;
 pub mod exposition;

@@ -167,6 +167,10 @@ fn facts(window: &Window) -> Element {
         table.fact("CPU per record beyond that", &quantity::time_us(us));
     }
     table.fact("target's CPU", &facts.target_cpu.map_or("not known".to_owned(), cpu));
+    if let Some(busy) = &facts.target_busy {
+        let us = window.value(Metric::BusyPerRecord).map_or_else(|| NONE.to_owned(), quantity::time_us);
+        table.fact(Metric::BusyPerRecord.label(), &format!("{us} ({})", busy.counter));
+    }
     table.fact("target's memory", &facts.target_memory.map_or("not known".to_owned(), memory));
     if let Some(limit) = facts.throttling {
         table.fact("CPU limit", &limit.stopped_words("the target"));

@@ -19,6 +19,7 @@ use crate::arm::{self, Arm, Place};
 use crate::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
 use crate::drive::{Contest, GaveUp, compare};
 use crate::folder::{RunFolder, read_record};
+use crate::meter::Metrics;
 use crate::places::Places;
 use crate::progress::Progress;
 use crate::require::{self, Rule};
@@ -63,6 +64,9 @@ pub(crate) struct Asked {
     pub(crate) is_card: bool,
     #[serde(default)]
     pub(crate) standing: Option<Standing>,
+    /// Where the target's own counters are.
+    #[serde(default)]
+    pub(crate) metrics: Metrics,
 }
 
 pub(crate) const ASKED: &str = "asked.json";
@@ -88,7 +92,7 @@ impl Asked {
     pub(crate) fn arm(&self, name: &str, security: &Security) -> Result<Arm> {
         let limit = Duration::from_secs_f64;
         let place = Place::parse(&self.place, limit(self.ready_timeout_s), limit(self.stop_timeout_s))?;
-        Ok(Arm { name: name.to_owned(), place, security: security.clone() })
+        Ok(Arm { name: name.to_owned(), place, security: security.clone(), metrics: self.metrics.clone() })
     }
 
     /// Every step on top of the load, as if each were accepted, and each alone: what can't be had or judged is found before the first window.
@@ -138,6 +142,7 @@ impl Asked {
             both_controls: false,
             reserve: None,
             default_guards: false,
+            busy: self.metrics.are_read(),
         }
     }
 

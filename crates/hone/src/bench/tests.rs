@@ -12,6 +12,7 @@ use hone_tool::{Session, System};
 use super::*;
 use crate::arm::Ways;
 use crate::folder::RunFolder;
+use crate::meter::Metrics;
 use crate::optimize::slow::slow_down;
 use crate::ready::Ready;
 
@@ -76,7 +77,12 @@ impl Lab {
             stop_timeout: PLENTY,
             ways: Box::new(ways),
         };
-        Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
+        Arm {
+            name: name.to_owned(),
+            place: Place::Program(program),
+            security: Security::default(),
+            metrics: Metrics::default(),
+        }
     }
 
     pub(crate) fn ways(&self, ready: Ready) -> Ways {

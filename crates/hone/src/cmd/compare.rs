@@ -23,6 +23,7 @@ use crate::climb::Wanted;
 use crate::drive::{Clock, Contest, compare};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever, Set};
+use crate::meter::Metrics;
 use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
@@ -131,9 +132,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PAIRS")]
     reserve: Option<u32>,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
-    /// -p999 or -max, memory-peak, memory-mean; capacity with --slo. Throughput is no choice at a fixed rate.
-    #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
-    primary: Metric,
+    /// -p999 or -max, memory-peak, memory-mean; busy-per-record with --metrics; capacity with --slo. Throughput is no choice at a fixed rate [default: cpu-per-record; busy-per-record with --metrics].
+    #[arg(long, value_parser = metric)]
+    primary: Option<Metric>,
     /// Compare capacities, as --primary capacity: each window climbs from --rate on, by steps, until --slo breaks. More is
     /// better. The arms are loaded one after the other (solo).
     #[arg(long, requires = "slo", conflicts_with = "primary")]
@@ -171,13 +172,19 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
+    metrics: Metrics,
+    /// The same of B, where its counters are elsewhere; --metrics is of A then.
+    #[arg(long, value_name = "URL", requires = "urls", conflicts_with = "change")]
+    b_metrics: Vec<String>,
+    #[command(flatten)]
     security: SecurityOptions,
 }
 
 impl Arguments {
     /// What the verdict hangs on.
     fn metric(&self) -> Metric {
-        if self.capacity { Metric::Capacity } else { self.primary }
+        let named = if self.capacity { Some(Metric::Capacity) } else { self.primary };
+        named.unwrap_or_else(|| self.metrics.decides())
     }
 
     /// The load, climbing where capacities are compared.
@@ -223,6 +230,11 @@ struct Asked {
     /// As a ratio above 1.
     effect: Option<f64>,
     plan_only: bool,
+    #[serde(default)]
+    metrics: Metrics,
+    /// Of B, where they are not those of A.
+    #[serde(default)]
+    b_metrics: Vec<String>,
     /// What the run stands on; filled before the first window.
     #[serde(default)]
     standing: Option<Standing>,
@@ -536,6 +548,8 @@ impl Asked {
             budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
             effect: arguments.effect.as_deref().map(ratio).transpose()?,
             plan_only: arguments.plan,
+            metrics: arguments.metrics.clone(),
+            b_metrics: arguments.b_metrics.clone(),
             standing: None,
         })
     }
@@ -558,11 +572,23 @@ impl Asked {
         };
         let (ready, stop) = (limit(self.ready_timeout_s)?, limit(self.stop_timeout_s)?);
         let place = |text: &String| Place::parse(text, ready, stop);
+        let mut of_b = self.metrics.clone();
+        if !self.b_metrics.is_empty() {
+            of_b.urls.clone_from(&self.b_metrics);
+        }
+        self.metrics.check()?;
+        of_b.check()?;
         let arms = |name: &str, places: Vec<Place>| {
+            let metrics = if name == "A" { &self.metrics } else { &of_b };
             let several = places.len() > 1;
             let name =
                 |number: usize| if several { format!("{name}{}", number + 1) } else { name.to_owned() };
-            let arm = |(number, place)| Arm { name: name(number), place, security: security.clone() };
+            let arm = |(number, place)| Arm {
+                name: name(number),
+                place,
+                security: security.clone(),
+                metrics: metrics.clone(),
+            };
             places.into_iter().enumerate().map(arm).collect::<Vec<Arm>>()
         };
         let a = self.a.iter().map(place).collect::<Result<Vec<_>>>()?;
@@ -631,6 +657,7 @@ impl Asked {
             both_controls: self.change.is_none() && !programs,
             reserve: self.reserve,
             default_guards: true,
+            busy: self.metrics.are_read(),
         })
     }
 }
@@ -702,10 +729,11 @@ fn confirm(what: &str, desk: &Desk) -> Result<()> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was changed") }
 }
 
-/// For each arm that is a broker which runs already.
+/// For each arm that is a broker which runs already: what decides can be read from here.
 fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
     builds.iter().flatten().try_for_each(|arm| match &arm.place {
         Place::Address(address) => {
+            arm.metrics.check_readable()?;
             targets::check_cpu(address, &arm.security, primary, "say --primary latency-p50")
         }
         Place::Program(_) => Ok(()),

@@ -18,6 +18,7 @@ use crate::aim::{Aim, Beside};
 use crate::arm::is_address;
 use crate::experiment::WorkloadFile;
 use crate::load_file::LoadFile;
+use crate::meter::Metrics;
 use crate::output::{Output, SeriesFile};
 use crate::require::{self, Rule};
 use crate::show;
@@ -71,6 +72,8 @@ pub(crate) struct Arguments {
     /// Process whose CPU counts, with its children; found by itself when the broker listens on this machine.
     #[arg(long)]
     pid: Option<u32>,
+    #[command(flatten)]
+    metrics: Metrics,
     /// Look at the warm target for so long before the window opens, with nothing sent, and tell its CPU per record without what it takes
     /// idle, too: at few requests a second that may be most of it.
     #[arg(long, value_name = "TIME", value_parser = idle_time, conflicts_with_all = ["shard", "emit"])]
@@ -114,6 +117,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         print(&manifest)?;
         return Ok(Ending::Done);
     }
+    arguments.metrics.check_readable()?;
     if arguments.rates.are_asked_for() {
         if !job.rules.is_empty() {
             desk.progress.line(
@@ -121,7 +125,12 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
             );
         }
         let settings = job.settings(Topic::Fresh, &arguments, None)?;
-        return arguments.rates.run(&Aim { settings, pid: arguments.pid, idle: None }, &job.workload, desk);
+        let metrics = arguments.metrics.filled(str::to_owned);
+        return arguments.rates.run(
+            &Aim { settings, pid: arguments.pid, idle: None, metrics },
+            &job.workload,
+            desk,
+        );
     }
     let files = Files::claim(&arguments)?;
     let security = arguments.security.security()?;
@@ -345,7 +354,8 @@ fn measure(
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
     let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
-    let aim = Aim { settings, pid: arguments.pid, idle: arguments.idle };
+    let metrics = arguments.metrics.filled(str::to_owned);
+    let aim = Aim { settings, pid: arguments.pid, idle: arguments.idle, metrics };
     let mut start_unix_ms = 0;
     let start = || match &meeting {
         Some(meeting) => {

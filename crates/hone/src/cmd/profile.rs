@@ -11,9 +11,9 @@ use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
-use super::batch::metrics::token_of;
 use super::{Desk, fleet, sample};
 use crate::continuous::{self, Question};
+use crate::metered::token_of;
 use crate::notation::seconds;
 use crate::optimize::go;
 use crate::{Ending, Usage, show};

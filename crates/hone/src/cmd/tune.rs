@@ -121,6 +121,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return desk.show_found("tuning-plan", &planned, show::tuning_plan::text).map(|()| Ending::Done);
     }
     if arm::is_address(&asked.place) {
+        asked.metrics.check_readable()?;
         targets::check_cpu(
             &asked.place,
             &security,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::arm::{Program, Ways, unknown_placeholder};
+use crate::meter::Metrics;
 use crate::ready::Ready;
 
 /// How to build, start and stop what is to be made faster.
@@ -38,6 +39,8 @@ pub(crate) struct Target {
     pub(crate) stop_timeout_s: f64,
     /// What it does before it acknowledges.
     pub(crate) storage: String,
+    /// Where its own counters are.
+    pub(crate) metrics: Metrics,
 }
 
 /// What is built, and from what. Paths are relative to the experiment file.
@@ -152,6 +155,10 @@ pub(crate) struct TargetFile {
     ready_timeout_s: Option<f64>,
     stop_timeout_s: Option<f64>,
     storage: Option<String>,
+    #[serde(default)]
+    metrics: Vec<String>,
+    busy_metric: Option<String>,
+    metrics_token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -189,6 +196,12 @@ impl TargetFile {
         let command = |key: &'static str, text: &Option<String>| {
             text.as_deref().map(|text| words(text).map_err(|problem| (key, problem))).transpose()
         };
+        let metrics = Metrics {
+            urls: self.metrics.clone(),
+            busy_metric: self.busy_metric.clone(),
+            metrics_token_file: self.metrics_token_file.clone(),
+        };
+        metrics.check().map_err(|error| ("metrics", format!("{error:#}")))?;
         let dump_signal = self.dump_signal.as_deref().map(signal).transpose();
         Ok(Target {
             ready,
@@ -205,6 +218,7 @@ impl TargetFile {
             ready_timeout_s: seconds("ready_timeout_s", self.ready_timeout_s)?,
             stop_timeout_s: seconds("stop_timeout_s", self.stop_timeout_s)?,
             storage: self.storage.clone().unwrap_or_else(|| "unstated".to_owned()),
+            metrics,
             form: self.form()?,
         })
     }

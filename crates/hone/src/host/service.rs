@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::arm::{Arm, Place, find_program};
 use crate::experiment::{self, Experiment, Form};
+use crate::meter::Metrics;
 
 /// Which file, and which program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +53,12 @@ impl Service {
         let folder = folder_of(&self.file).to_owned();
         let program =
             experiment.target.started_as(&self.program, BTreeMap::new(), folder, experiment.ready());
-        Ok(Arm { name: "target".to_owned(), place: Place::Program(program), security: Security::default() })
+        Ok(Arm {
+            name: "target".to_owned(),
+            place: Place::Program(program),
+            security: Security::default(),
+            metrics: Metrics::default(),
+        })
     }
 }
 

@@ -26,6 +26,7 @@ use crate::arm::{Arm, Place};
 use crate::bench::{self, Bench};
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
+use crate::meter::Metrics;
 use crate::progress::Progress;
 use crate::standing::Standing;
 use crate::{NotItsOwn, show};
@@ -105,7 +106,7 @@ impl Asked {
         }
         let limit = Duration::from_secs_f64;
         let place = Place::parse(&self.place, limit(self.ready_timeout_s), limit(self.stop_timeout_s))?;
-        Ok(Arm { name: "target".to_owned(), place, security: security.clone() })
+        Ok(Arm { name: "target".to_owned(), place, security: security.clone(), metrics: Metrics::default() })
     }
 
     /// Long enough for a window of this load, whatever delays it.
@@ -173,6 +174,7 @@ impl Asked {
             seed: workload.seed,
             refused: refused(workload, &named),
             keep_disturbed: self.keep_disturbed,
+            busy: false,
         }
     }
 

@@ -97,7 +97,7 @@ impl Brokers {
 }
 
 /// An address may be written short: `host:9644` is `http://host:9644/metrics`.
-fn completed(endpoint: &str) -> String {
+pub(crate) fn completed(endpoint: &str) -> String {
     let url = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
     let behind_scheme = url.split_once("://").map_or("", |(_, rest)| rest);
     match behind_scheme.split_once('/') {

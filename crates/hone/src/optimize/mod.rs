@@ -481,7 +481,12 @@ impl<'a> Job<'a> {
 
     fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
         let program = self.target().started_as(path, env, self.beside(Path::new("")), self.ready());
-        Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
+        Arm {
+            name: name.to_owned(),
+            place: Place::Program(program),
+            security: Security::default(),
+            metrics: self.target().metrics.clone(),
+        }
     }
 
     /// The order of a variant's first build. Where there are further ones, they differ from it by the places of functions only.

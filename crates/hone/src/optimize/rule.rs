@@ -31,6 +31,7 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
         both_controls: false,
         reserve: None,
         default_guards: true,
+        busy: settings.busy,
     })
 }
 

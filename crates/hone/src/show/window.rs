@@ -2,12 +2,14 @@
 
 use hone_compare::why_it_does_not_count;
 use hone_record::{
-    AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, MemoryCounted, Outcome,
-    Part, Payload, Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, TargetMemory, Window, Workload,
+    AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, MemoryCounted, Metric,
+    Outcome, Part, Payload, Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, TargetBusy, TargetMemory,
+    Window, Workload,
 };
 
 use super::table::table;
 use super::{bytes, count, number, span_us};
+use crate::meter;
 use crate::require::measured_words;
 use crate::targets::CPU_OF_TARGET;
 
@@ -29,7 +31,10 @@ pub(crate) fn text(window: &Window) -> String {
     ];
     let memory = facts.target_memory.map(|memory| format!("memory      target {}", memory_words(memory)));
     let at_cpu = 4;
-    lines.splice(at_cpu..at_cpu, memory);
+    let busy = facts.target_busy.as_ref().map(|busy| format!("busy        {}", busy_words(window, busy)));
+    let unread = meter::why_unread(window)
+        .map(|why| format!("busy        not known: {}", why.lines().next().unwrap_or_default()));
+    lines.splice(at_cpu..at_cpu, busy.or(unread).into_iter().chain(memory));
     let felt = facts.throttling.filter(|limit| limit.is_felt());
     lines.extend(felt.map(|limit| {
         format!("throttled   {}; latencies contain these waits", limit.stopped_words("the target"))
@@ -256,6 +261,28 @@ fn target_words(window: &Window) -> String {
         "{} µs/record, {} µs/request{user}{beyond}{part}{of}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
+    )
+}
+
+/// `target 41.2 µs/record, 0.18 cores by redpanda_cpu_busy_seconds_total (2 series)`.
+fn busy_words(window: &Window, busy: &TargetBusy) -> String {
+    let per_record = window.value(Metric::BusyPerRecord).map_or_else(
+        || format!("{} in all", span_us(busy.busy_s * 1e6)),
+        |us| format!("{} µs/record", number(us)),
+    );
+    let handlers = busy
+        .handlers_idle_share
+        .map_or(String::new(), |share| format!("; request handlers idle {:.0} %", share * 100.0));
+    format!(
+        "target {per_record}, {} cores by {} ({} series{}){handlers}",
+        number(busy.busy_s / busy.over_s),
+        busy.counter,
+        busy.series,
+        if busy.reading_s > 0.01 * busy.busy_s {
+            format!("; less {} that one reading costs", span_us(busy.reading_s * 1e6))
+        } else {
+            String::new()
+        }
     )
 }
 

@@ -15,6 +15,7 @@ use super::{forbid, of_host};
 use crate::Usage;
 use crate::climb::Wanted;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
+use crate::meter::Metrics;
 use crate::notation::seconds;
 use crate::require::{self, Rule};
 use crate::show::time;
@@ -34,6 +35,9 @@ pub(crate) struct Asked {
     pub(crate) working_folder: PathBuf,
     pub(crate) storage: String,
     pub(crate) workload: Workload,
+    /// Where the target's own counters are.
+    #[serde(default)]
+    pub(crate) metrics: Metrics,
     pub(crate) objective: Metric,
     pub(crate) guards: Vec<Metric>,
     /// Rules that each state has to meet.
@@ -81,7 +85,11 @@ struct Table {
     build: Option<PathBuf>,
     storage: Option<String>,
     workload: Option<String>,
-    objective: Metric,
+    objective: Option<Metric>,
+    /// Pages of the target's own counters, one for each broker.
+    metrics: Vec<String>,
+    busy_metric: Option<String>,
+    metrics_token_file: Option<PathBuf>,
     /// The promise that a capacity hangs on.
     slo: Option<String>,
     climb_to: Option<f64>,
@@ -112,7 +120,10 @@ impl Default for Table {
             build: None,
             storage: None,
             workload: None,
-            objective: Metric::CpuPerRecord,
+            objective: None,
+            metrics: Vec::new(),
+            busy_metric: None,
+            metrics_token_file: None,
             slo: None,
             climb_to: None,
             climb_growth: None,
@@ -237,7 +248,14 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     check_name(&file.name).map_err(Usage)?;
     let workload = workload(&file)?;
     let table = file.tune;
-    let workload = table.climb().of(workload, table.objective)?;
+    let metrics = Metrics {
+        urls: table.metrics.clone(),
+        busy_metric: table.busy_metric.clone(),
+        metrics_token_file: table.metrics_token_file.clone(),
+    };
+    metrics.check()?;
+    let objective = table.objective.unwrap_or_else(|| metrics.decides());
+    let workload = table.climb().of(workload, objective)?;
     let (target, place) = match &table.target {
         Some(target) => (target.clone(), target.clone()),
         None => ("an embedded broker".to_owned(), embedded.to_owned()),
@@ -251,7 +269,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
     let budget_s = table.budget.as_deref().map(budget_s).transpose()?;
     let guards = match table.guards {
         Some(guards) => guards,
-        None if require::say_how_late(&rules) || table.objective == Metric::Capacity => Vec::new(),
+        None if require::say_how_late(&rules) || objective == Metric::Capacity => Vec::new(),
         None => vec![Metric::LatencyP99],
     };
     check_build(table.build.as_deref(), &place)?;
@@ -263,8 +281,9 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         working_folder: std::env::current_dir().context("the working folder is gone")?,
         storage,
         workload,
-        guards: guards.into_iter().filter(|guard| *guard != table.objective).collect(),
-        objective: table.objective,
+        guards: guards.into_iter().filter(|guard| *guard != objective).collect(),
+        objective,
+        metrics,
         require: table.require,
         budget_s,
         allowed: table.allow,

@@ -111,6 +111,7 @@ impl Asked {
             workload: self.workload.clone(),
             host_root: self.host_root.clone(),
             security: security.clone(),
+            metrics: self.metrics.clone(),
             found: BTreeMap::new(),
         })
     }
@@ -173,6 +174,7 @@ impl Asked {
             both_controls: false,
             reserve: None,
             default_guards: false,
+            busy: self.metrics.are_read(),
         }
     }
 

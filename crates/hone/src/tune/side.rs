@@ -14,6 +14,7 @@ use crate::arm::{Arm, Place};
 use crate::change;
 use crate::experiment::{did_you_mean, nearest};
 use crate::lever::{Lever, Set};
+use crate::meter::Metrics;
 
 /// What changes are made to: the first state.
 #[derive(Debug, Clone)]
@@ -23,6 +24,7 @@ pub(crate) struct Base {
     /// Where the kernel's settings lie; `/` but in tests.
     pub(super) host_root: PathBuf,
     pub(super) security: Security,
+    pub(super) metrics: Metrics,
     /// What settings outside of the target were when the run began, by [`key`].
     pub(crate) found: BTreeMap<String, String>,
 }
@@ -166,7 +168,12 @@ impl Base {
 
     /// An arm in that state.
     pub(super) fn arm(&self, name: &str, side: &Side) -> Arm {
-        Arm { name: name.to_owned(), place: side.place.clone(), security: self.security.clone() }
+        Arm {
+            name: name.to_owned(),
+            place: side.place.clone(),
+            security: self.security.clone(),
+            metrics: self.metrics.clone(),
+        }
     }
 }
 
@@ -192,6 +199,7 @@ mod tests {
             workload: file.named("w").unwrap(),
             host_root: PathBuf::from("/"),
             security: Security::default(),
+            metrics: Metrics::default(),
             found: BTreeMap::new(),
         }
     }

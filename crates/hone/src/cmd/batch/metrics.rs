@@ -1,14 +1,13 @@
 //! Where metrics come from: arguments that `watch` and `cost` share.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::source::Source;
 
 use crate::Usage;
-use crate::metered::Server;
+use crate::metered::{Server, token_of};
 use crate::notation::seconds;
 
 /// Rates over more say nothing of now.
@@ -62,11 +61,6 @@ pub(super) struct Prometheus {
     /// address.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-}
-
-/// The token in a file.
-pub(in crate::cmd) fn token_of(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
 }
 
 impl Prometheus {

@@ -16,6 +16,7 @@ use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
 use crate::experiment::WorkloadFile;
+use crate::meter::Metrics;
 use crate::progress::Progress;
 use crate::require;
 use crate::show;
@@ -30,7 +31,7 @@ pub(super) enum ModeName {
 /// How steps are measured and judged.
 #[derive(Debug, Args)]
 pub(super) struct ProofOptions {
-    /// The metric that decides: cpu-per-record where the broker's CPU can be read, else latency-p50.
+    /// The metric that decides: busy-per-record with --metrics, else cpu-per-record where the broker's CPU can be read, else latency-p50.
     #[arg(long, value_parser = metric)]
     pub(super) primary: Option<Metric>,
     /// A metric that must not get worse; may be repeated. latency-p99 unless --guard names others, or a --require limits a latency.
@@ -69,6 +70,8 @@ pub(super) struct ProofOptions {
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     pub(super) output: PathBuf,
     #[command(flatten)]
+    pub(super) metrics: Metrics,
+    #[command(flatten)]
     pub(super) workload: WorkloadOptions,
     #[command(flatten)]
     pub(super) security: SecurityOptions,
@@ -88,11 +91,15 @@ impl ProofOptions {
     pub(super) fn decides(&self, place: &str, security: &Security, progress: &Progress) -> Result<Metric> {
         const MEDIAN: Metric = Metric::LatencyP50;
         if !arm::is_address(place) {
-            return Ok(self.primary.unwrap_or(Metric::CpuPerRecord));
+            return Ok(self.primary.unwrap_or_else(|| self.metrics.decides()));
         }
         if let Some(primary) = self.primary {
             targets::check_cpu(place, security, primary, "say --primary latency-p50")?;
             return Ok(primary);
+        }
+        if self.metrics.are_read() {
+            self.metrics.check_readable()?;
+            return Ok(self.metrics.decides());
         }
         let Some(missing) = Targets::of_cluster(place, security)?.missing else {
             return Ok(Metric::CpuPerRecord);
@@ -118,6 +125,7 @@ impl ProofOptions {
             [] if !require::say_how_late(&require::read(&self.require)?) => vec![Metric::LatencyP99],
             guards => guards.to_vec(),
         };
+        self.metrics.check()?;
         patience([self.ready_timeout, self.stop_timeout])?;
         let is_program = !arm::is_address(&place);
         let mode_is_duet = matches!(self.mode, ModeName::Duet);
@@ -147,7 +155,7 @@ impl ProofOptions {
             working_folder: std::env::current_dir().context("the working folder is gone")?,
             workload,
             steps,
-            primary: self.primary.unwrap_or(Metric::CpuPerRecord),
+            primary: self.primary.unwrap_or_else(|| self.metrics.decides()),
             guards,
             require: self.require.clone(),
             pairs: self.pairs,
@@ -168,6 +176,7 @@ impl ProofOptions {
             limits,
             is_card: false,
             standing: None,
+            metrics: self.metrics.clone(),
         })
     }
 }

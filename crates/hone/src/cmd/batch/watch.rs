@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::super::heatmap::look;
 use super::super::{Desk, reader_is_gone};
-use super::metrics::{Prometheus, token_of};
-use crate::metered::{Admin, Brokers, Meter, Seen, add_clients};
+use super::metrics::Prometheus;
+use crate::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
 use crate::notation::seconds;
 use crate::show::batch_watch::{self as shown, Strip};
 use crate::{Ending, Usage};

@@ -142,6 +142,7 @@ fn of_rounds(compare: &Compare, rounds: u32, alpha: f64) -> Result<Design, Strin
         pilot_pairs: 0,
         requests_per_window: None,
         refused: BTreeMap::new(),
+        busy: false,
         disturbance: None,
         both_controls: false,
         reserve: Some(0),

@@ -1,5 +1,7 @@
 //! Busy time by the target's own counters: of a target that polls, whose process clock says nothing, and whose true work is known.
 
+#![expect(clippy::disallowed_methods, reason = "tests start servers as their users do")]
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -20,6 +20,11 @@ pub fn why_it_does_not_count(window: &Window) -> Option<String> {
                 limit_us / 1e3
             ));
         }
+        Outcome::Warming { cpu_us_per_record: [first, last], .. } => {
+            return Some(format!(
+                "{name} was still becoming warm (CPU per record from {first:.0} to {last:.0} µs in the window)"
+            ));
+        }
         Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
     }
     // A climb goes on to where requests fail: each of its steps is held against that limit, and those that break it are its answer.

@@ -197,7 +197,7 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     check(plan, &refused)?;
     // No news of a load that does not climb, or of counters that nobody reads: they are not asked for.
     refused.remove(&Metric::Capacity);
-    if !plan.busy {
+    if refused.get(&Metric::BusyPerRecord).is_some_and(|why| why == NO_METRICS) {
         refused.remove(&Metric::BusyPerRecord);
     }
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
@@ -303,7 +303,7 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     if !climbs(plan) {
         refused.insert(Metric::Capacity, NO_CLIMB.to_owned());
     }
-    if !plan.busy {
+    if !plan.busy && !climbs(plan) {
         refused.insert(Metric::BusyPerRecord, NO_METRICS.to_owned());
     }
     refused
@@ -544,6 +544,7 @@ mod tests {
             both_controls: false,
             reserve: Some(0),
             default_guards: false,
+            busy: false,
         }
     }
 
@@ -751,7 +752,7 @@ mod tests {
         // As a secondary metric it is named, and no longer counted in the correction.
         let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
         // Nor are throughput and capacity, which such a load does not tell, and the primary is none.
-        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 4);
+        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 5);
         assert!(design.refused.contains_key(&Metric::LatencyP999));
     }
 }

@@ -35,6 +35,7 @@ fn workload() -> Workload {
         idempotent: false,
         consumers: 0,
         warmup_requests: 10,
+        warmup_limit_s: 0.0,
         duration_s: 5.0,
         timeout_s: 10.0,
         topic_config: [].into(),

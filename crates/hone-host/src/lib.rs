@@ -30,6 +30,7 @@ pub mod affinity;
 pub mod block_latency;
 pub mod change;
 pub mod commit;
+pub mod compiling;
 pub mod cpu;
 pub mod disks;
 pub mod doctor;

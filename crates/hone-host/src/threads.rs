@@ -129,6 +129,13 @@ pub fn sample(root: &Path, pid: u32) -> Result<Threads, HostError> {
     Ok(Threads { at, ticks_per_s: crate::cpu::ticks_per_s() as f64, threads, calls })
 }
 
+impl Threads {
+    /// The names of the threads.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.threads.values().map(|thread| thread.name.as_str())
+    }
+}
+
 /// What happened between two looks at the same process.
 pub fn between(before: &Threads, after: &Threads) -> Used {
     let use_of = |(tid, now): (&u32, &Now)| {

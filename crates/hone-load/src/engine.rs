@@ -677,6 +677,7 @@ mod tests {
             idempotent: false,
             consumers: 0,
             warmup_requests: 0,
+            warmup_limit_s: 0.0,
             duration_s: 60.0,
             timeout_s: 60.0,
             topic_config: BTreeMap::new(),

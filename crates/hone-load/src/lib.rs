@@ -55,6 +55,7 @@ mod steadiness;
 mod steward;
 mod stream;
 mod topics;
+mod warm;
 
 pub use admin::{Admin, Listed, TopicLayout};
 pub use client::command::{Launched, Launcher, Watch};
@@ -70,3 +71,4 @@ pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
 pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics};
+pub use warm::{Effort, Target, Unseen};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
     BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Payload,
-    Shard, Sizes, TargetBusy, TargetMemory, Throttling, Window, WindowFacts, Workload,
+    Shard, Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
@@ -24,6 +24,7 @@ use crate::schedule::Arrivals;
 use crate::security::{Door, Security};
 use crate::sender::{Account, Helpers, Sender};
 use crate::steadiness::{Seen, outcome};
+use crate::warm::{self, Effort, Target};
 use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
 /// Which topic the load goes to.
@@ -86,6 +87,8 @@ pub struct ProbeFacts {
     pub throttling: Option<Throttling>,
     /// Busy time of the target by its own counters.
     pub target_busy: Option<TargetBusy>,
+    /// Share of the target's CPU that went into compiling itself.
+    pub compiling_share: Option<f64>,
 }
 
 /// A load that is connected and warm.
@@ -104,6 +107,8 @@ pub struct Prepared {
     raw: Option<RawFile>,
     /// Everything that must be known before the window opens, found out ahead of an agreed start.
     stands_by: Option<Beginning>,
+    /// What came of the warm-up.
+    warmed: Option<WarmUp>,
 }
 
 /// Where the window begins in the topic, for those who read it.
@@ -181,8 +186,8 @@ impl Drop for OwnTopic {
     }
 }
 
-/// Checks the workload, makes the topic, encodes the requests, connects and warms up. The launcher starts the program of a
-/// client engine that is a command.
+/// Checks the workload, makes the topic, encodes the requests and connects. The launcher starts the program of a client engine that is a
+/// command. The next step is [`Prepared::warm_up`].
 ///
 /// # Errors
 /// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
@@ -209,7 +214,7 @@ pub fn prepare(
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
     topic.remember(environment.brokers.values().cloned());
-    let mut prepared = Prepared {
+    let prepared = Prepared {
         settings,
         door,
         workload,
@@ -221,8 +226,8 @@ pub fn prepare(
         topic,
         raw: None,
         stands_by: None,
+        warmed: None,
     };
-    prepared.warm_up(progress)?;
     Ok(prepared)
 }
 
@@ -472,14 +477,80 @@ fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
 }
 
 impl Prepared {
-    /// Sends the warm-up requests as fast as the in-flight limit allows, and waits for their answers.
-    fn warm_up(&mut self, progress: &mut dyn Progress) -> Result<(), LoadError> {
-        let requests = self.workload.warmup_requests;
-        let mut recorder = Recorder::new(u64::MAX / 64);
-        let mut look = |_now, recorder: &Recorder| {
-            progress.at("warm-up", recorder.ended as f64 / requests.max(1) as f64)
+    /// Warms the target up: sends the workload's warm-up requests as fast as the in-flight limit allows, and then more of them until CPU per
+    /// request and latency have stopped falling and a compiler inside of the target is quiet, for the workload's `warmup_limit_s` at most.
+    ///
+    /// # Errors
+    /// When the broker refuses, breaks off, or the user interrupts.
+    pub fn warm_up(&mut self, target: &mut dyn Target, progress: &mut dyn Progress) -> Result<(), LoadError> {
+        let limit = Duration::from_secs_f64(self.workload.warmup_limit_s);
+        let asked = self.workload.warmup_requests;
+        if asked == 0 {
+            return Ok(());
+        }
+        let parts = (asked / warm::FEWEST_REQUESTS).clamp(1, warm::PARTS);
+        let mut slices = Vec::new();
+        let begun = Instant::now();
+        for part in 0..parts {
+            let requests = asked / parts + u64::from(part < asked % parts);
+            let done = part as f64 / parts as f64;
+            slices.push(self.slice(requests, 0, target, &mut |within| {
+                progress.at("warm-up", done + within / parts as f64)
+            })?);
+        }
+        let end = self.until_steady(&mut slices, parts, (begun, limit), target, progress)?;
+        self.warmed = Some(warm::account(&slices, end));
+        Ok(())
+    }
+
+    /// Goes on until the slices say that the target is warm.
+    fn until_steady(
+        &mut self,
+        slices: &mut Vec<warm::Slice>,
+        parts: u64,
+        (begun, limit): (Instant, Duration),
+        target: &mut dyn Target,
+        progress: &mut dyn Progress,
+    ) -> Result<WarmUpEnd, LoadError> {
+        let compiles = warm::compiles(slices);
+        // Who asks for a warm-up of few requests gets it, unless the target is one that has to become warm.
+        if parts < warm::PARTS && !compiles {
+            return Ok(WarmUpEnd::TooShort);
+        }
+        let (length_s, most_per_s) = if compiles {
+            (warm::SLICE_OF_A_COMPILER_S, warm::MOST_TIMES_THE_RATE * self.workload.requests_per_s)
+        } else {
+            (warm::SLICE_S, f64::INFINITY)
         };
-        let mut arrivals = std::iter::repeat_n(0, requests as usize);
+        let most_per_s = most_per_s.max(1.0);
+        while warm::state(slices) != warm::State::Steady {
+            if begun.elapsed() >= limit {
+                return Ok(WarmUpEnd::Limit);
+            }
+            let speed = slices.last().map_or(1.0, |slice| slice.requests as f64 / slice.took_s.max(1e-3));
+            let requests = ((speed.min(most_per_s) * length_s) as u64).max(warm::FEWEST_REQUESTS);
+            let apart_ns = if most_per_s.is_finite() { (1e9 / most_per_s) as u64 } else { 0 };
+            let slice = self.slice(requests, apart_ns, target, &mut |_| {
+                progress.at("warm-up", begun.elapsed().as_secs_f64() / limit.as_secs_f64().max(1e-3))
+            })?;
+            slices.push(slice);
+        }
+        Ok(WarmUpEnd::Steady)
+    }
+
+    /// Sends some requests, so far apart at least, and waits for their answers.
+    fn slice(
+        &mut self,
+        requests: u64,
+        apart_ns: u64,
+        target: &mut dyn Target,
+        goes_on: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<warm::Slice, LoadError> {
+        let before = target.effort();
+        let begun = Instant::now();
+        let mut recorder = Recorder::new(u64::MAX / 64);
+        let mut look = |_now, recorder: &Recorder| goes_on(recorder.ended as f64 / requests.max(1) as f64);
+        let mut arrivals = (0..requests).map(|number| number * apart_ns);
         let end = self.engine.run(Instant::now(), &mut arrivals, false, &mut recorder, &mut look)?;
         let refused = |error: &'static str, message: String| LoadError::Refused {
             address: self.settings.address.clone(),
@@ -496,7 +567,19 @@ impl Prepared {
         if requests > 0 && recorder.acked == 0 {
             return Err(refused("none was acknowledged", format!(": {}", names_of(&recorder.errors))));
         }
-        Ok(())
+        let used = before.zip(target.effort()).map(|(before, after)| Effort {
+            cpu_s: (after.cpu_s - before.cpu_s).max(0.0),
+            compiling_s: before
+                .compiling_s
+                .zip(after.compiling_s)
+                .map(|(before, after)| (after - before).max(0.0)),
+        });
+        Ok(warm::Slice {
+            requests,
+            took_s: begun.elapsed().as_secs_f64(),
+            used,
+            latency_us_p50: recorder.latencies.sent_to_ack.quantile_us(0.5),
+        })
     }
 
     /// Has the times of every request of the window written to a file, which is no part of its record.
@@ -689,6 +772,8 @@ impl Prepared {
             target_memory: seen.target_memory,
             throttling: seen.throttling,
             target_busy: seen.target_busy,
+            warm_up: self.warmed,
+            compiling_share: seen.compiling_share,
         };
         Window {
             variant: self.settings.variant,

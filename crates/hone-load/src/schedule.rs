@@ -242,6 +242,7 @@ pub(crate) mod tests {
             idempotent: false,
             consumers: 0,
             warmup_requests: 0,
+            warmup_limit_s: 0.0,
             duration_s: 10.0,
             timeout_s: 1.0,
             topic_config: BTreeMap::new(),

@@ -89,7 +89,7 @@ pub use optimization::{
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use requirement::Requirement;
-pub use resources::{MemoryCounted, TargetBusy, TargetMemory, Throttling};
+pub use resources::{MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use shelf::{

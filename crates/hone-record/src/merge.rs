@@ -185,6 +185,7 @@ fn workload(shards: &[&Window]) -> Workload {
         connections: all(|workload| workload.connections),
         consumers: all(|workload| workload.consumers),
         warmup_requests: sum(shards, |shard| shard.workload.warmup_requests),
+        warmup_limit_s: largest(shards, |shard| shard.workload.warmup_limit_s),
         ..shards[0].workload.clone()
     }
 }
@@ -277,6 +278,8 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             .iter()
             .filter_map(|shard| shard.facts.target_memory)
             .max_by_key(|memory| memory.peak_bytes),
+        warm_up: None,
+        compiling_share: shards.iter().filter_map(|shard| shard.facts.compiling_share).reduce(f64::max),
         target_busy: shards
             .iter()
             .filter_map(|shard| shard.facts.target_busy.clone())
@@ -461,6 +464,7 @@ pub(crate) mod tests {
             idempotent: false,
             consumers: 0,
             warmup_requests: 0,
+            warmup_limit_s: 0.0,
             duration_s: 2.0,
             timeout_s: 1.0,
             topic_config: BTreeMap::new(),

@@ -48,6 +48,35 @@ pub struct TargetBusy {
     pub endpoints: Vec<String>,
 }
 
+/// What came before a window so that its target is warm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// How long it took, in seconds.
+    pub took_s: f64,
+    /// Requests that it sent.
+    pub requests: u64,
+    /// What ended it.
+    pub end: WarmUpEnd,
+    /// CPU of the target per request in its first and in its last slice, in microseconds.
+    pub cpu_us_per_request: Option<[f64; 2]>,
+    /// Median from sending to the answer in its first and in its last slice, in microseconds.
+    pub latency_us_p50: Option<[f64; 2]>,
+    /// Share of the target's CPU in the last slice that went into compiling itself; `None` where it has no such threads.
+    pub compiling_share: Option<f64>,
+}
+
+/// What ended a [`WarmUp`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarmUpEnd {
+    /// CPU per request and latency had stopped falling, and compilers were quiet.
+    Steady,
+    /// The time for it was over before.
+    Limit,
+    /// It was too short to tell.
+    TooShort,
+}
+
 /// What a CPU limit of the target's control group took from it in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Throttling {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, TargetBusy,
-    TargetMemory, Throttling, Workload,
+    TargetMemory, Throttling, WarmUp, Workload,
 };
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
@@ -85,6 +85,13 @@ pub enum Outcome {
         lateness_us_p99: f64,
         /// The limit it broke.
         limit_us: f64,
+    },
+    /// The target was still becoming warm: its CPU per record fell all through the window.
+    Warming {
+        /// CPU per record in the first and in the last quarter of the window, in microseconds.
+        cpu_us_per_record: [f64; 2],
+        /// Share of its CPU that went into compiling itself; `None` where it has no such threads.
+        compiling_share: Option<f64>,
     },
     /// The target broke off: refused, closed half-way, answered garbage.
     Failed {
@@ -195,6 +202,12 @@ pub struct WindowFacts {
     /// Busy time of the target by its own counters; `None` where nobody asked for it, or it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_busy: Option<TargetBusy>,
+    /// What came before it; `None` without a warm-up, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
+    /// Share of the target's CPU that went into compiling itself, 0 to 1; `None` where it has no such threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiling_share: Option<f64>,
 }
 
 /// Bytes through sockets.

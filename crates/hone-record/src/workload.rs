@@ -218,12 +218,20 @@ pub struct Workload {
     pub consumers: u32,
     /// Requests sent and answered before the window opens.
     pub warmup_requests: u64,
+    /// Most time for the warm-up, in seconds: it goes on until the target is warm. 0 sends `warmup_requests` and no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_limit_s: f64,
     /// Length of the window.
     pub duration_s: f64,
     /// Time after which a request without an answer is counted as timed out.
     pub timeout_s: f64,
     /// Properties the topic is created with.
     pub topic_config: BTreeMap<String, String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Workload {
@@ -284,6 +292,7 @@ impl Workload {
             idempotent: false,
             consumers: 0,
             warmup_requests: 0,
+            warmup_limit_s: 0.0,
             duration_s: 0.0,
             timeout_s: COMMAND_LIMIT_S,
             topic_config: BTreeMap::new(),

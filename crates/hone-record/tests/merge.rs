@@ -77,6 +77,7 @@ fn workload(of: u32) -> Workload {
         idempotent: false,
         consumers: of,
         warmup_requests: 10 * u64::from(of),
+        warmup_limit_s: 0.0,
         duration_s: DURATION_S,
         timeout_s: 1.0,
         topic_config: BTreeMap::new(),
@@ -161,6 +162,8 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             target_memory: None,
             throttling: None,
             target_busy: None,
+            warm_up: None,
+            compiling_share: None,
             start_slip_ms: 0.0,
             answer_times: Some(AnswerTimes {
                 answers: requests.len() as u64,

@@ -381,6 +381,11 @@ pub(crate) fn outcome(window: &Window) -> String {
             quantity::time_us(*lateness_us_p99),
             quantity::time_us(*limit_us),
         ),
+        Outcome::Warming { cpu_us_per_record: [first, last], .. } => format!(
+            "Still warming: the target’s CPU per record went from {} to {} in the window, so none of its figures is told.",
+            quantity::time_us(*first),
+            quantity::time_us(*last),
+        ),
         Outcome::Failed { reason } => format!("Failed: {}.", reason.trim_end_matches('.')),
     }
 }

@@ -13,6 +13,7 @@ use crate::meter::Metrics;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::targets::Targets;
+use crate::warmth::Looker;
 
 /// Where loads go.
 #[derive(Debug, Clone)]
@@ -57,6 +58,7 @@ impl Aim {
             None => Targets::behind(prepared.brokers()),
         };
         view.watch(&targets.pids);
+        prepared.warm_up(&mut Looker::at(&targets.pids), &mut listener)?;
         let foreign = targets.pids.clone();
         let mut probe = TargetProbe::new(targets, &foreign);
         let idle_cores = match self.idle {

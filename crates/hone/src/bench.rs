@@ -20,6 +20,7 @@ use crate::drive::whole;
 use crate::moment::now_unix_ms;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
+use crate::warmth::Looker;
 
 /// Where targets are loaded.
 pub(crate) struct Bench<'a> {
@@ -432,7 +433,10 @@ impl Bench<'_> {
             security: subject.arm.security.clone(),
         };
         let clients = Clients::within(self.runner, self.scratch.clone());
-        let prepared = hone_load::prepare(settings, load, &clients, &mut self.progress.load())?;
+        let mut prepared = hone_load::prepare(settings, load, &clients, &mut self.progress.load())?;
+        let running = subject.running()?;
+        let seen = running.targets(prepared.brokers()).pids;
+        prepared.warm_up(&mut Looker::at(&seen), &mut self.progress.load())?;
         subject.is_warm = true;
         let running = subject.running()?;
         between(running)?;

@@ -29,6 +29,7 @@ use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::targets::Targets;
+use crate::warmth::Looker;
 
 /// Everything a comparison needs.
 pub(crate) struct Contest<'a> {
@@ -593,6 +594,8 @@ impl Contest<'_> {
         let prepared = hone_load::prepare(settings, side.workload.clone(), &clients, &mut loading);
         prepared
             .and_then(|mut prepared| {
+                let targets = running.targets(prepared.brokers());
+                prepared.warm_up(&mut Looker::at(&targets.pids), &mut loading)?;
                 if self.design.mode == Mode::Duet {
                     prepared.stand_by()?;
                 }
@@ -935,7 +938,9 @@ pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
 
 /// What the arm of a window did by itself. A late generator is no fault of its target.
 pub(crate) fn troubles(window: &Window) -> Vec<String> {
-    let failure = why_it_does_not_count(window).filter(|_| !is_late(window));
+    // A late generator and a target that was not warm yet are no fault of what the arm is.
+    let is_cold = matches!(window.outcome, Outcome::Warming { .. });
+    let failure = why_it_does_not_count(window).filter(|_| !is_late(window) && !is_cold);
     failure.into_iter().chain(own_events(window)).collect()
 }
 

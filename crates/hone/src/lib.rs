@@ -65,6 +65,7 @@ mod survey;
 mod targets;
 mod topics;
 mod tune;
+mod warmth;
 
 /// How a verb ended; the exit code is an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

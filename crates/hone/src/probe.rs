@@ -13,6 +13,7 @@ use hone_record::{CpuSeconds, Window};
 
 use crate::meter::{BUSY_OF_TARGET, Meter};
 use crate::targets::{CPU_OF_TARGET, Targets};
+use crate::warmth::{self, Course, Point};
 
 /// Samples a target's process trees, and the machine.
 #[derive(Debug)]
@@ -31,6 +32,9 @@ pub(crate) struct TargetProbe {
     is_reaped: bool,
     /// Runs while the window is open.
     memory: Option<Watch>,
+    course: Option<Course>,
+    /// What that saw.
+    points: Vec<Point>,
     /// Its own counters since right before the window; what came of them after it.
     meter: Option<Meter>,
     busy_unknown: Option<String>,
@@ -61,6 +65,8 @@ impl TargetProbe {
             others_known: false,
             is_reaped: false,
             memory: None,
+            course: None,
+            points: Vec::new(),
             meter: None,
             busy_unknown: None,
         }
@@ -87,9 +93,10 @@ impl TargetProbe {
         }
     }
 
-    /// Writes what this machine is, how hard it was pressed, and what is missing of the target's CPU, into the window that
-    /// was probed.
+    /// Writes what this machine is, how hard it was pressed, and what is missing of the target's CPU, into the window that was probed, and
+    /// whether its target was still becoming warm.
     pub(crate) fn describe_machine(&self, window: &mut Window) {
+        warmth::judge(window, &self.points);
         let environment = window.environment.get_or_insert_default();
         environment.unknown.extend(self.targets.missing.iter().map(|why| format!("{CPU_OF_TARGET}{why}")));
         environment.unknown.extend(self.busy_unknown.iter().map(|why| format!("{BUSY_OF_TARGET}{why}")));
@@ -109,6 +116,7 @@ impl TargetProbe {
 impl Probe for TargetProbe {
     fn start(&mut self) {
         self.before = Some(self.look());
+        self.course = Course::start(&self.targets.pids);
         self.memory = if self.targets.pids.is_empty() { None } else { Watch::start(&self.targets.pids) };
     }
 
@@ -116,6 +124,7 @@ impl Probe for TargetProbe {
         let after = self.look();
         let busy = self.meter.take().map(Meter::end).transpose();
         self.busy_unknown = busy.as_ref().err().cloned();
+        self.points = self.course.take().map(Course::stop).unwrap_or_default();
         let target_memory = self.memory.take().and_then(Watch::stop);
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
         self.pressure = pressure::between(&before.pressure, &after.pressure);
@@ -134,6 +143,7 @@ impl Probe for TargetProbe {
             target_memory,
             throttling: throttle::between(&before.throttle, &after.throttle),
             target_busy: busy.ok().flatten(),
+            compiling_share: None,
         }
     }
 }

@@ -219,6 +219,7 @@ impl Stage<'_> {
             schedule: Written(Schedule::Uniform),
             duration_s: WINDOW_S,
             warmup_requests: 1_000,
+            warmup_limit_s: 0.0,
             timeout_s,
             acks: Acks(1),
             ..WorkloadFile::default()
@@ -234,12 +235,10 @@ impl Stage<'_> {
             shard: None,
             security: Security::default(),
         };
-        Ok(hone_load::prepare(
-            settings,
-            workload,
-            &crate::clients::Clients::apart(),
-            &mut self.progress.load(),
-        )?)
+        let clients = crate::clients::Clients::apart();
+        let mut prepared = hone_load::prepare(settings, workload, &clients, &mut self.progress.load())?;
+        prepared.warm_up(&mut hone_load::Unseen, &mut self.progress.load())?;
+        Ok(prepared)
     }
 }
 

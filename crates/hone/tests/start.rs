@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hone_load::{Launched, Launcher, Prepared, Probe, ProbeFacts, Progress, Security, Settings, Topic};
+use hone_load::{
+    Launched, Launcher, Prepared, Probe, ProbeFacts, Progress, Security, Settings, Topic, Unseen,
+};
 use hone_record::{Engine, EventKind, Keys, Payload, Schedule, Shard, Sizes, Window, Workload};
 
 mod stage;
@@ -58,6 +60,7 @@ fn prepared(broker: &Broker, shard: Option<Shard>) -> Prepared {
         idempotent: false,
         consumers: 1,
         warmup_requests: 1,
+        warmup_limit_s: 0.0,
         duration_s: 0.5,
         timeout_s: 20.0,
         topic_config: BTreeMap::new(),
@@ -71,7 +74,9 @@ fn prepared(broker: &Broker, shard: Option<Shard>) -> Prepared {
         shard,
         security: Security::default(),
     };
-    hone_load::prepare(settings, workload, &Nobody, &mut Nobody).unwrap()
+    let mut prepared = hone_load::prepare(settings, workload, &Nobody, &mut Nobody).unwrap();
+    prepared.warm_up(&mut Unseen, &mut Nobody).unwrap();
+    prepared
 }
 
 fn slips(window: &Window) -> Vec<&str> {

@@ -240,6 +240,7 @@ fn said(point: &CurvePoint) -> String {
         (None, Some(why), _) => why.clone(),
         (None, None, Outcome::Steady) => "steady".to_owned(),
         (None, None, Outcome::Saturated { .. }) => "saturated".to_owned(),
+        (None, None, Outcome::Warming { .. }) => "still warming".to_owned(),
         (None, None, Outcome::GeneratorLate { .. }) => "the generator was late".to_owned(),
         (None, None, Outcome::Failed { reason }) => format!("failed: {reason}"),
     }

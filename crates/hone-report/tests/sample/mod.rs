@@ -12,9 +12,9 @@ use hone_record::{
 };
 use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
-    Judgement, Latencies, Machine, Metric, Mode, Optimization, Outcome, PairKind, PairOutcome, Payload,
-    PmuState, ProfileApplied, ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt, ToolReceipt,
-    Verdict, Window, WindowFacts, Workload,
+    Judgement, Latencies, Machine, MemoryCounted, Metric, Mode, Optimization, Outcome, PairKind, PairOutcome,
+    Payload, PmuState, ProfileApplied, ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt,
+    TargetMemory, ToolReceipt, Verdict, Window, WindowFacts, Workload,
 };
 
 /// Seconds of a window.
@@ -76,6 +76,7 @@ pub(crate) fn workload(name: &str) -> Workload {
         idempotent: false,
         consumers: 0,
         warmup_requests: 20_000,
+        warmup_limit_s: 0.0,
         duration_s: SECONDS as f64,
         timeout_s: 5.0,
         topic_config: BTreeMap::from([
@@ -118,6 +119,12 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
             generator_cpu: CpuSeconds { total_s: 0.31, user_share: Some(0.41) },
             steal_share: 0.012,
             others_share: 0.034,
+            target_memory: Some(TargetMemory {
+                peak_bytes: (512 + seed % 7) << 20,
+                mean_bytes: Some(((500 + seed % 7) << 20) as f64),
+                samples: 50,
+                counted: MemoryCounted::Resident,
+            }),
             ..WindowFacts::default()
         },
         latencies,

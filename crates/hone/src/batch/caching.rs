@@ -17,6 +17,7 @@ use crate::clients::Clients;
 use crate::drive::whole;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
+use crate::warmth::Looker;
 
 /// What a broker calls its way from an acknowledgement to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -210,10 +211,12 @@ pub(crate) fn fsyncs_per_batch(
     };
     progress.doing("counting fsyncs");
     let clients = Clients::within(runner, scratch.to_owned());
-    let prepared = hone_load::prepare(settings, load.clone(), &clients, &mut progress.load())?;
+    let mut prepared = hone_load::prepare(settings, load.clone(), &clients, &mut progress.load())?;
+    let targets = running.targets(prepared.brokers());
+    prepared.warm_up(&mut Looker::at(&targets.pids), &mut progress.load())?;
     let before = counter(&hone_binary::go::text_page(&url, PAGE_LIMIT)?, FSYNCS)
         .context("the broker counts no fsyncs")?;
-    let mut probe = TargetProbe::new(running.targets(prepared.brokers()), &[]);
+    let mut probe = TargetProbe::new(targets, &[]);
     let window: Window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
     let after = counter(&hone_binary::go::text_page(&url, PAGE_LIMIT)?, FSYNCS)
         .context("the broker counts no fsyncs")?;

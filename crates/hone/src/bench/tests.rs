@@ -131,7 +131,7 @@ fn a_command_makes_a_window_of_exactly_its_operations() {
     assert_eq!(window.address, up(&subject).address);
     assert_eq!(subject.fill("127.0.0.1:{port}"), up(&subject).address);
     for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::UserCpuPerRecord) {
-        let is_told = !metric.is_latency() && metric != Metric::Capacity;
+        let is_told = !metric.is_latency() && ![Metric::Capacity, Metric::BusyPerRecord].contains(&metric);
         assert_eq!(window.value(metric).is_some(), is_told, "{metric:?}");
     }
     let cpu_s = facts.target_cpu.unwrap().total_s;

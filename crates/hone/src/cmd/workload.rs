@@ -29,6 +29,10 @@ pub(crate) struct WorkloadOptions {
     /// Requests sent and answered before the window opens, as fast as --in-flight allows.
     #[arg(long, default_value_t = 10_000, value_name = "REQUESTS")]
     warmup: u64,
+    /// Most time for the warm-up: behind --warmup it goes on until the target's CPU per request and latency have stopped falling, and a
+    /// just-in-time compiler in it is quiet. 0 sends --warmup and no more.
+    #[arg(long, default_value = "60", value_name = "TIME")]
+    warmup_limit: Seconds,
     /// Records in each batch.
     #[arg(long, default_value_t = 1)]
     records: u32,
@@ -118,7 +122,7 @@ impl WorkloadOptions {
             "compression": compression, "connections": connections, "in_flight": in_flight,
             "partitions": partitions, "partitions_per_request": partitions_per_request, "acks": acks,
             "idempotent": idempotent,
-            "warmup": warmup_requests, "duration": duration_s, "timeout": timeout_s, "seed": seed,
+            "warmup": warmup_requests, "warmup_limit": warmup_limit_s, "duration": duration_s, "timeout": timeout_s, "seed": seed,
             "topic_config": topic_config, "client": client, "client_set": client_settings,
             "consumers": consumers,
         }
@@ -147,6 +151,7 @@ impl WorkloadOptions {
             acks: self.acks,
             idempotent: self.idempotent,
             warmup_requests: self.warmup,
+            warmup_limit_s: self.warmup_limit.0,
             duration_s: self.duration.0,
             timeout_s: self.timeout.0,
             seed: self.seed,

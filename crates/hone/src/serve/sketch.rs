@@ -114,6 +114,7 @@ fn window(found: &Window) -> Sketch {
         Outcome::Steady if left_out.is_some() => "too many requests failed",
         Outcome::Steady => "steady",
         Outcome::Saturated { .. } => "saturated",
+        Outcome::Warming { .. } => "still warming",
         Outcome::GeneratorLate { .. } => "generator late",
         Outcome::Failed { .. } => "failed",
     };

@@ -26,6 +26,7 @@ fn outcome_word(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Steady => String::new(),
         Outcome::Saturated { .. } => "  saturated".to_owned(),
+        Outcome::Warming { .. } => "  still warming".to_owned(),
         Outcome::GeneratorLate { .. } => "  the generator was late".to_owned(),
         Outcome::Failed { reason } => format!("  failed: {reason}"),
     }

@@ -4,7 +4,7 @@ use hone_compare::why_it_does_not_count;
 use hone_record::{
     AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, MemoryCounted, Metric,
     Outcome, Part, Payload, Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, TargetBusy, TargetMemory,
-    Window, Workload,
+    WarmUp, WarmUpEnd, Window, Workload,
 };
 
 use super::table::table;
@@ -35,6 +35,7 @@ pub(crate) fn text(window: &Window) -> String {
     let unread = meter::why_unread(window)
         .map(|why| format!("busy        not known: {}", why.lines().next().unwrap_or_default()));
     lines.splice(at_cpu..at_cpu, busy.or(unread).into_iter().chain(memory));
+    lines.extend(facts.warm_up.as_ref().and_then(warm_up_words));
     let felt = facts.throttling.filter(|limit| limit.is_felt());
     lines.extend(felt.map(|limit| {
         format!("throttled   {}; latencies contain these waits", limit.stopped_words("the target"))
@@ -54,7 +55,7 @@ pub(crate) fn text(window: &Window) -> String {
     lines.extend(window.end_to_end.as_ref().map(|seen| format!("consumers   {}", consumer_words(seen))));
     lines.extend(window.split.as_ref().map(|split| format!("of latency  {}", split_words(split))));
     let latencies = match window.outcome {
-        Outcome::Steady => format!("\n{}", latency_table(window)),
+        Outcome::Steady | Outcome::Warming { .. } => format!("\n{}", latency_table(window)),
         _ => String::new(),
     };
     format!("{}\n{latencies}{}", lines.join("\n"), requirement_table(&window.requirements))
@@ -233,6 +234,15 @@ fn outcome_words(window: &Window) -> String {
             span_us(*lateness_us_p99),
             span_us(*limit_us)
         ),
+        Outcome::Warming { cpu_us_per_record: [first, last], compiling_share } => format!(
+            "still warming: CPU per record went from {} to {} in the window{}. Let it warm up longer (--warmup-limit, --warmup)",
+            span_us(*first),
+            span_us(*last),
+            compiling_share.map_or(String::new(), |share| format!(
+                ", {:.0} % of the CPU compiled the program",
+                share * 100.0
+            ))
+        ),
         Outcome::Failed { reason } => format!("failed: {reason}"),
     }
 }
@@ -262,6 +272,24 @@ fn target_words(window: &Window) -> String {
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )
+}
+
+/// What a warm-up came to; nothing of one that was asked to be short.
+fn warm_up_words(found: &WarmUp) -> Option<String> {
+    let fell = found.cpu_us_per_request.map_or(String::new(), |[first, last]| {
+        format!("; CPU per request {} in its first slice, {} in its last", span_us(first), span_us(last))
+    });
+    let compiling = found
+        .compiling_share
+        .map_or(String::new(), |share| format!(", {:.0} % of it compiled the program", share * 100.0));
+    let took = format!("{} requests in {} s", count(found.requests), number(found.took_s));
+    match found.end {
+        WarmUpEnd::Steady => Some(format!("warm-up     {took}, until it was steady{fell}{compiling}")),
+        WarmUpEnd::Limit => {
+            Some(format!("warm-up     {took}, and NOT steady at its limit (--warmup-limit){fell}{compiling}"))
+        }
+        WarmUpEnd::TooShort => None,
+    }
 }
 
 /// `target 41.2 µs/record, 0.18 cores by redpanda_cpu_busy_seconds_total (2 series)`.

@@ -230,6 +230,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "this crate knows no runner")]
     fn a_watch_sees_what_a_child_held_for_a_moment() {
         let script = "sleep 0.3; x=$(head -c 60000000 /dev/zero | tr '\\0' x); sleep 0.4; x=; sleep 30";
         let mut child = std::process::Command::new("bash").args(["-c", script]).spawn().unwrap();

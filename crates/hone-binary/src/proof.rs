@@ -71,7 +71,8 @@ pub(crate) fn holds(
 }
 
 fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Heat {
-    let names: Vec<String> = hot.iter().map(|function| demangle(function.symbol())).collect();
+    let names: Vec<String> =
+        hot.iter().map(|function| hone_record::demangled_whole(function.symbol())).collect();
     let of_target =
         names.iter().filter(|name| crate_of(name).is_some_and(|found| own_crates.contains(found))).count();
     let functions = hot
@@ -80,11 +81,6 @@ fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Heat {
         .map(|(function, name)| HotFunction { name, max_count: function.max_count })
         .collect();
     Heat { functions, of_target: u32::try_from(of_target).unwrap_or(u32::MAX) }
-}
-
-/// The Rust path without its hash, or the symbol itself when it is not Rust's.
-pub(crate) fn demangle(symbol: &str) -> String {
-    format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
 /// The crate that a demangled path starts with: `a` in `a::b`, `<a::T as c::D>::e` and `<&mut [a::T]>::f`.
@@ -175,7 +171,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_makes_it_panic(name in "(<|&|mut |::|[a-zé_]|\\*const |_ZN|\\$){0,30}") {
-            crate_of(&demangle(&name));
+            crate_of(&hone_record::demangled_whole(&name));
             crate_of(&name);
         }
     }

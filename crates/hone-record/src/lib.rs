@@ -37,6 +37,7 @@ mod selftest;
 mod shelf;
 mod stall;
 mod story;
+mod symbol;
 mod tuned;
 mod tuning;
 mod watched;
@@ -98,6 +99,7 @@ pub use shelf::{
 };
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use story::{Chapter, Fate, Fates, STORY_QUANTILES, Story, WindowRow};
+pub use symbol::{demangled, demangled_whole};
 pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};

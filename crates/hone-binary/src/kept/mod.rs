@@ -35,7 +35,7 @@ use crate::form::head_of;
 use crate::go;
 use crate::lock::{self, Lock, LockFault, LockedProfile, LockedProgram, LockedTraining};
 use crate::profile::{self, symbol_of};
-use crate::proof::demangle;
+use hone_record::demangled_whole as demangle;
 
 /// The form of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

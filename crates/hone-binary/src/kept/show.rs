@@ -9,7 +9,7 @@ use super::{Contents, Keeper, Opened, weights};
 use crate::go::{self, Finding};
 use crate::lock::{Lock, LockedProfile};
 use crate::profile::symbol_of;
-use crate::proof::demangle;
+use hone_record::demangled_whole as demangle;
 
 /// What stands beside the weight of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

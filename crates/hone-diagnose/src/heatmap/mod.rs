@@ -1,7 +1,6 @@
 //! The map of one object's code: pages, lines, functions and blocks with their shares of the execution. Pure.
 
 mod classic;
-mod name;
 mod sources;
 
 use std::cmp::Reverse;
@@ -9,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use hone_record::{
     Evidence, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection,
-    HeatSet, HeatSource, ObjectShare,
+    HeatSet, HeatSource, ObjectShare, demangled,
 };
 
 use crate::cache::{LINE_BITS, MODELS};
@@ -17,7 +16,6 @@ use crate::image::Image;
 use crate::model::{Block, PAGE_BITS, Part, Run, Units, bytes_of_lines, conflicts_of, heat, objects};
 
 pub use classic::{Classic, classic};
-pub use name::demangled;
 pub use sources::add_sources;
 
 /// Bounds of what is told, so that a page of a program of hundreds of megabytes still opens at once.

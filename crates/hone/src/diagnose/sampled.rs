@@ -5,11 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hone_diagnose::heatmap::demangled;
 use hone_diagnose::model::{self, PAGE_BITS, Run};
 use hone_diagnose::perf::{self, Samples, Split};
 use hone_record::{
-    CodeSplit, Diagnosis, Evidence, Footprint, Lever, Watched, WatchedFunction, WatchedThread,
+    CodeSplit, Diagnosis, Evidence, Footprint, Lever, Watched, WatchedFunction, WatchedThread, demangled,
 };
 
 use super::{image, notes_of};

@@ -1,4 +1,4 @@
-//! Names as people write them.
+//! Names of functions as people write them.
 
 /// Names of templates can be as long as a page; nobody reads them to their end.
 const MOST_CHARACTERS: usize = 160;
@@ -6,6 +6,11 @@ const MOST_CHARACTERS: usize = 160;
 /// A symbol's name as the language has it, where it is of Rust or C++; shortened in its middle where it is very long. What a compiler or
 /// BOLT hung behind it stays.
 pub fn demangled(symbol: &str) -> String {
+    shortened(&demangled_whole(symbol))
+}
+
+/// As [`demangled`], however long it is: for what is looked up by its name.
+pub fn demangled_whole(symbol: &str) -> String {
     // BOLT numbers symbols that are local to a file.
     let (name, behind) = parts(symbol);
     let told = rustc_demangle::try_demangle(name).map(|name| format!("{name:#}")).ok();
@@ -13,7 +18,7 @@ pub fn demangled(symbol: &str) -> String {
         let symbol = cpp_demangle::Symbol::new(name).ok().filter(|_| name.starts_with("_Z"))?;
         symbol.demangle().ok()
     });
-    shortened(&format!("{}{behind}", told.as_deref().unwrap_or(name)))
+    format!("{}{behind}", told.as_deref().unwrap_or(name))
 }
 
 /// A mangled name and what was hung behind it, such as `.cold.0`.
@@ -53,6 +58,10 @@ mod tests {
                 "std::vector<int, std::allocator<int> >::push_back(int const&)",
             ),
             ("_Z6handlei.cold.0", "handle(int).cold.0"),
+            ("_ZN3foo3barEv.constprop.0", "foo::bar().constprop.0"),
+            ("_ZN3foo3barEv@plt", "foo::bar()@plt"),
+            ("_RNvCs1234_7mycrate3foo.llvm.123", "mycrate::foo.llvm.123"),
+            ("_ZZN3foo3barEvENKUlvE_clEv", "foo::bar()::{lambda()#1}::operator()() const"),
             ("_ZL6workerim/1", "worker(int, unsigned long)/1"),
             ("_Znot", "_Znot"),
             ("memcpy@GLIBC_2.14", "memcpy@GLIBC_2.14"),

@@ -11,6 +11,8 @@ use crate::Watched;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
+    /// What the kernel keeps of threads: how long they ran and waited, and nothing of where in the code.
+    Threads,
     /// Samples of the clock: where time goes, and nothing of why. No verdict comes from it.
     Sampled,
     /// Exact counts without their order.
@@ -27,6 +29,7 @@ impl Evidence {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
+            Self::Threads => "what the kernel keeps of threads (nothing was sampled)",
             Self::Sampled => "sampled (where time goes, not why)",
             Self::Modelled => "modelled (exact counts, without their order)",
             Self::Simulated => "simulated (an exact trace, on models of caches)",
@@ -153,7 +156,7 @@ impl fmt::Display for Likelihood {
             Self::No => "no",
             Self::Possible => "possible",
             Self::Likely => "likely",
-            Self::Strong => "strong",
+            Self::Strong => "very likely",
         })
     }
 }
@@ -212,6 +215,13 @@ pub struct LayoutVerdict {
     pub ceiling_percent: Option<f64>,
     /// What to turn to next.
     pub next: Lever,
+}
+
+impl LayoutVerdict {
+    /// The ceiling as the bound that it is, rounded up: `13 %`, and `1 %` for anything below.
+    pub fn ceiling_words(&self) -> Option<String> {
+        self.ceiling_percent.map(|percent| format!("{:.0} %", percent.ceil().max(1.0)))
+    }
 }
 
 /// How many units of memory hold parts of the execution.
@@ -343,6 +353,19 @@ pub struct Diagnosis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ceiling_is_a_bound_and_never_below_nothing() {
+        let of = |ceiling_percent| LayoutVerdict {
+            likelihood: Likelihood::Strong,
+            rule: String::new(),
+            source: String::new(),
+            ceiling_percent,
+            next: Lever::Layout,
+        };
+        let words = [Some(0.0), Some(0.3), Some(12.2), None].map(|ceiling| of(ceiling).ceiling_words());
+        assert_eq!(words, [Some("1 %".to_owned()), Some("1 %".to_owned()), Some("13 %".to_owned()), None]);
+    }
 
     #[test]
     fn levels_of_evidence_have_an_order_and_categories_two_levels() {

@@ -44,8 +44,10 @@ fn told(diagnosis: &Diagnosis) -> Markup {
 fn verdict(part: &Diagnosed) -> Option<Element> {
     let verdict = part.verdict.as_ref()?;
     let scope = part.scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
-    let ceiling =
-        verdict.ceiling_percent.map(|most| format!(" At most {most:.0} % of the CPU.")).unwrap_or_default();
+    let ceiling = verdict
+        .ceiling_words()
+        .map(|most| format!(" It can save at most {most} of the CPU."))
+        .unwrap_or_default();
     let words = format!("{scope}will a better layout help? {}.", verdict.likelihood);
     let why = format!("{} ({}).{ceiling} Next: {}.", verdict.rule, verdict.source, verdict.next.words());
     Some(el("div").child(el("h3").text(&words)).child(paragraph(&why)))

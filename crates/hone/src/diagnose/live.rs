@@ -148,7 +148,7 @@ fn position(has_perf: bool, state: PmuState) -> &'static str {
     match (has_perf, state) {
         (true, PmuState::Counters | PmuState::CountersAndBranches) => Evidence::Measured.words(),
         (true, _) => Evidence::Sampled.words(),
-        (false, _) => "what the kernel keeps of threads (no samples)",
+        (false, _) => Evidence::Threads.words(),
     }
 }
 
@@ -361,7 +361,11 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
     watched.next = next(kernel, EMULATED);
     let parts = parts(&seen.slots, &watched.threads, user_share, &mut notes);
     Diagnosis {
-        evidence: if parts.is_empty() { Evidence::Sampled } else { Evidence::Measured },
+        evidence: match (&seen.samples, parts.is_empty()) {
+            (_, false) => Evidence::Measured,
+            (Some(_), true) => Evidence::Sampled,
+            (None, true) => Evidence::Threads,
+        },
         source: format!("process {} ({program}), {:.1} s", process.pid, seen.used.window_s),
         user_share,
         parts,

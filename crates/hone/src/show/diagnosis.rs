@@ -42,10 +42,10 @@ pub(crate) fn sentence(diagnosis: &Diagnosis) -> String {
     };
     let scope = scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
     let ceiling = verdict
-        .ceiling_percent
-        .map(|ceiling| format!(", at most {ceiling:.0} % of the CPU"))
+        .ceiling_words()
+        .map(|ceiling| format!(", and can save at most {ceiling} of the CPU"))
         .unwrap_or_default();
-    format!("{scope}a better layout will help: {}{ceiling}; {}", verdict.likelihood, verdict.rule)
+    format!("{scope}will a better layout help? {}{ceiling}; {}", verdict.likelihood, verdict.rule)
 }
 
 /// What was foretold of a layout, beside the one that ran.
@@ -198,13 +198,13 @@ pub(super) fn number(value: f64) -> String {
 }
 
 fn of_verdict(verdict: &LayoutVerdict, diagnosis: &Diagnosis) -> String {
-    let ceiling = match (verdict.ceiling_percent, diagnosis.user_share) {
+    let ceiling = match (verdict.ceiling_words(), diagnosis.user_share) {
         (Some(ceiling), Some(user)) if diagnosis.evidence >= Evidence::Measured => format!(
-            "at most {ceiling:.0} % of the CPU: the frontend's share times the {:.0} % that are user code of the program",
+            "at most {ceiling} of the CPU: the frontend's share times the {:.0} % that are user code of the program",
             100.0 * user
         ),
         (Some(ceiling), _) => format!(
-            "below {ceiling:.0} % of the CPU, which is all that is user code of the program; how much of that is the frontend's, only \
+            "at most {ceiling} of the CPU, which is all that is user code of the program; how much of that is the frontend's, only \
              counters tell"
         ),
         _ if diagnosis.evidence >= Evidence::MeasuredPartial => {

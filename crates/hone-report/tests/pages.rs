@@ -236,7 +236,7 @@ fn why_it_stalls_and_what_was_foretold_are_told() {
         "Why the CPU stalls",
         "Evidence: simulated (an exact trace, on models of caches). Of baseline, 100,000 requests",
         "reactor-0 (91 %): will a better layout help? likely.",
-        "At most 64 % of the CPU.",
+        "It can save at most 64 % of the CPU.",
         "12.50 \u{2192} 0.21",
         "61 \u{2192} 17",
         "a gain",
@@ -843,6 +843,14 @@ fn a_capacity_is_a_sentence_a_curve_and_every_window() {
     assert!(text.contains("broke: target was saturated <b>"), "{text}");
     assert_eq!(select(&html, "svg.plot.wide").len(), 2);
     assert_eq!(select(&html, "svg.plot.wide rect.band").len(), 1, "the interval is shaded");
+    let mut twice = sample::capacity();
+    let again = twice.points[3].clone();
+    twice.points.push(hone_record::CurvePoint { held: Some(false), why: Some("late".to_owned()), ..again });
+    let html = check(&capacity_page(&twice));
+    let rows: Vec<String> = select(&html, "tbody tr").into_iter().map(text_of).collect();
+    let of_a_rate: Vec<&String> = rows.iter().filter(|row| row.starts_with("2,828")).collect();
+    assert_eq!(of_a_rate.len(), 1, "a rate has one row: {rows:?}");
+    assert!(of_a_rate[0].contains("held (1), broke: late (1)"), "{of_a_rate:?}");
     let mut nothing = sample::capacity();
     nothing.points.clear();
     (nothing.held_requests_per_s, nothing.failed_requests_per_s) = (None, None);

@@ -64,6 +64,10 @@ fn end_sentence(found: &Capacity) -> Option<String> {
         CapacityEnd::NothingHeld => {
             "No rate held down to the lowest one whose windows have enough samples.".to_owned()
         }
+        CapacityEnd::GeneratorLate if found.failed_requests_per_s.is_some() => {
+            "In between the generator could not keep its schedule, so the knee is not known more exactly."
+                .to_owned()
+        }
         CapacityEnd::GeneratorLate => {
             "Above that the generator, not the target, is the limit: it could not keep its schedule."
                 .to_owned()
@@ -208,21 +212,59 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
     };
     let number = |title: &str| Column::numbers(Markup::text(title));
     let metrics = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999, Metric::CpuPerRecord];
-    let mut columns = vec![Column::words(first), number("reached/s")];
+    let mut columns = vec![Column::words(first), number("windows"), number("reached/s")];
     columns.extend(metrics.iter().map(|metric| number(metric.label())));
     columns.push(Column::words("said"));
-    let mut table =
-        Table::new("Every window", columns).remark("In order along the axis; reached is requests/s.");
-    let mut sorted: Vec<&CurvePoint> = points.iter().collect();
-    sorted.sort_by(|left, right| left.position(over).total_cmp(&right.position(over)));
-    for point in sorted {
-        let mut cells = vec![Cell::number(&quantity::significant(point.reached_requests_per_s))];
-        let value = |metric| point.values.get(metric).map_or(NONE.to_owned(), |us| quantity::time_us(*us));
-        cells.extend(metrics.iter().map(|metric| Cell::number(&value(metric))));
-        cells.push(Cell::text(&said(point)));
-        table.row(Markup::text(&rate_words_of(point.position(over), over)), cells);
+    let mut table = Table::new("Every rate", columns)
+        .remark("Medians, where a rate has several windows; reached is requests/s.");
+    for group in grouped(points, over) {
+        let of = |value: &dyn Fn(&CurvePoint) -> Option<f64>| {
+            hone_record::median(group.iter().filter_map(|point| value(point)))
+        };
+        let reached = of(&|point| Some(point.reached_requests_per_s));
+        let mut cells = vec![
+            Cell::number(&quantity::count(group.len() as u64)),
+            Cell::number(&reached.map_or(NONE.to_owned(), quantity::significant)),
+        ];
+        let value = |metric: Metric| of(&|point| point.values.get(&metric).copied());
+        cells.extend(
+            metrics
+                .iter()
+                .map(|metric| Cell::number(&value(*metric).map_or(NONE.to_owned(), quantity::time_us))),
+        );
+        cells.push(Cell::text(&said_by(&group)));
+        let position = group.first().map_or(0.0, |point| point.position(over));
+        table.row(Markup::text(&rate_words_of(position, over)), cells);
     }
     table.finish()
+}
+
+/// Windows of one place on the axis together, in order along it.
+fn grouped(points: &[CurvePoint], over: CurveOver) -> Vec<Vec<&CurvePoint>> {
+    let mut sorted: Vec<&CurvePoint> = points.iter().collect();
+    sorted.sort_by(|left, right| left.position(over).total_cmp(&right.position(over)));
+    let is_one = |left: &&CurvePoint, right: &&CurvePoint| {
+        rate_words_of(left.position(over), over) == rate_words_of(right.position(over), over)
+    };
+    sorted.chunk_by(is_one).map(<[&CurvePoint]>::to_vec).collect()
+}
+
+/// What the windows of a rate said: each answer once, with how often where they differ.
+fn said_by(group: &[&CurvePoint]) -> String {
+    let mut told: Vec<(String, usize)> = Vec::new();
+    for point in group {
+        let said = said(point);
+        match told.iter_mut().find(|(other, _)| *other == said) {
+            Some((_, count)) => *count += 1,
+            None => told.push((said, 1)),
+        }
+    }
+    match told.as_slice() {
+        [(said, _)] => said.clone(),
+        several => {
+            several.iter().map(|(said, count)| format!("{said} ({count})")).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 fn rate_words_of(position: f64, over: CurveOver) -> String {

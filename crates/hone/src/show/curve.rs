@@ -91,6 +91,10 @@ fn knee_words(found: &Capacity) -> String {
                 found.workload.duration_s
             )
         }
+        CapacityEnd::GeneratorLate if failed.is_some() => {
+            ". In between the generator could not keep its schedule, so the knee is not known more exactly. Give it a core of its own"
+                .to_owned()
+        }
         CapacityEnd::GeneratorLate => {
             ". Above that the generator, not the target, is the limit: it could not keep its schedule. Give it a core of its \
              own, or load with several at once (hone load --shard, at rates of your own: a search has one generator)"

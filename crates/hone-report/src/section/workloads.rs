@@ -83,7 +83,7 @@ fn once(command: Option<&[String]>) -> String {
 
 const PROPERTIES: &[(&str, Reading)] = &[
     ("arrivals", |w| schedule(&w.schedule)),
-    ("requests/s asked for", |w| quantity::significant(w.requests_per_s)),
+    ("requests/s asked for", |w| quantity::plain(w.requests_per_s)),
     ("records in a batch", |w| quantity::count(u64::from(w.records_per_batch))),
     ("size of a value", size),
     ("keys", |w| keys(w.keys)),
@@ -115,7 +115,8 @@ fn engine(engine: &Engine) -> String {
 }
 
 fn size(workload: &Workload) -> String {
-    let mean = quantity::bytes(u64::from(workload.record_bytes));
+    let whole = |bytes: u32| format!("{}{NBSP}B", quantity::count(u64::from(bytes)));
+    let mean = whole(workload.record_bytes);
     if let Payload::File { sha256, .. } = &workload.payload {
         // How long the lines are is known when the file has been read.
         return if sha256.is_empty() { "each line’s own".to_owned() } else { format!("{mean} on average") };
@@ -123,7 +124,7 @@ fn size(workload: &Workload) -> String {
     match workload.sizes {
         Sizes::Fixed => mean,
         Sizes::Uniform { least_bytes, most_bytes } => {
-            format!("{least_bytes} to {}, evenly", quantity::bytes(u64::from(most_bytes)))
+            format!("{} to {}, evenly", quantity::count(u64::from(least_bytes)), whole(most_bytes))
         }
         Sizes::LogNormal { sigma } => format!("about {mean}, log-normal with σ {}", quantity::plain(sigma)),
     }
@@ -145,16 +146,16 @@ fn schedule(schedule: &Schedule) -> String {
         Schedule::Poisson => "Poisson".to_owned(),
         Schedule::Bursts { every_ms } => format!("bursts every {}{NBSP}ms", quantity::plain(*every_ms)),
         Schedule::Ramp { to_requests_per_s } => {
-            format!("ramp to {}", quantity::significant(*to_requests_per_s))
+            format!("ramp to {}", quantity::plain(*to_requests_per_s))
         }
         Schedule::Steps { requests_per_s } => {
-            let steps: Vec<String> = requests_per_s.iter().map(|rate| quantity::significant(*rate)).collect();
+            let steps: Vec<String> = requests_per_s.iter().map(|rate| quantity::plain(*rate)).collect();
             format!("steps {}", steps.join(", "))
         }
         Schedule::Climb(climb) => {
             format!(
                 "climb to {}, until {} breaks",
-                quantity::significant(climb.to_requests_per_s),
+                quantity::plain(climb.to_requests_per_s),
                 climb.slo.words()
             )
         }

@@ -161,7 +161,8 @@ impl BatchForetold {
     }
 
     /// Each figure beside what was measured. Batches, requests and bytes a batch come true where at least half of the foretold change came.
-    /// A wait is told and not judged: what is measured is the whole latency, in which the broker's part changes, too.
+    /// What is measured of a wait is the whole latency, in which the broker's part changes, too: it comes true within half and twice of its
+    /// range, or within a millisecond of it.
     pub fn outcomes(&self, before: &BatchState, after: &BatchState) -> Vec<FigureOutcome> {
         let mean_ms = |state: &BatchState| state.latency.mean_us().map(|us| us / 1e3);
         let waited = mean_ms(before).zip(mean_ms(after)).map(|(before, after)| after - before);
@@ -176,8 +177,12 @@ impl BatchForetold {
         let requests =
             judged("requests/s", self.requests_per_s, own.requests_per_s, BatchState::requests_per_s);
         let what = "ms more latency on average";
-        let wait =
-            self.added_wait_ms.map(|said| FigureOutcome { what, said, found: waited, came_true: None });
+        let wait = self.added_wait_ms.map(|said| FigureOutcome {
+            what,
+            said,
+            found: waited,
+            came_true: waited.map(|waited| is_near(said, waited)),
+        });
         [bytes, batches, requests, wait].into_iter().flatten().collect()
     }
 
@@ -219,6 +224,15 @@ fn came_true(said: f64, own: Option<f64>, was: Option<f64>, found: Option<f64>) 
     let ratio = |now: f64, then: f64| (then > 0.0 && now.is_finite()).then(|| now / then - 1.0);
     let (said, found) = (ratio(said, own?)?, ratio(found?, was?)?);
     Some(if said.abs() < FORETOLD_LEAST { found.abs() < STAYED_MOST } else { found / said >= CAME_LEAST })
+}
+
+/// Whether a wait in milliseconds is about what was foretold.
+fn is_near(said: Foreseen, found_ms: f64) -> bool {
+    const APART_MS: f64 = 1.0;
+    let (low, high) = (said.low.min(said.high), said.low.max(said.high));
+    let within = |low: f64, high: f64| low <= found_ms && found_ms <= high;
+    within(low - APART_MS, high + APART_MS)
+        || within((low / 2.0).min(low * 2.0), (high / 2.0).max(high * 2.0))
 }
 
 /// A guard rail beside those of the comparator, and what it said.
@@ -450,6 +464,16 @@ mod tests {
         window.latencies.intended_to_ack = Hdr::new();
         (1..=records).for_each(|us| window.latencies.intended_to_ack.record_ns(us * 1_000));
         window
+    }
+
+    #[test]
+    fn a_wait_that_is_twice_as_long_as_foretold_did_not_come_true() {
+        let said = Foreseen { value: 20.0, low: 18.0, high: 22.0 };
+        for (found_ms, near) in [(20.0, true), (43.0, true), (45.0, false), (9.5, true), (8.5, false)] {
+            assert_eq!(is_near(said, found_ms), near, "{found_ms} ms");
+        }
+        let none = Foreseen { value: 0.0, low: 0.0, high: 0.0 };
+        assert!(is_near(none, 0.7) && !is_near(none, 1.5));
     }
 
     #[test]

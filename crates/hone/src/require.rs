@@ -387,6 +387,22 @@ impl Rule {
         (is_latency && is_upper).then_some(self.limit)
     }
 
+    /// Of a rule about the latency: its value over these windows together, in microseconds, and whether that holds. `None` for a rule of
+    /// something else, and where they are too few.
+    pub(crate) fn latency_over_all<'a>(
+        &self,
+        windows: impl Iterator<Item = &'a Window>,
+    ) -> Option<(f64, bool)> {
+        let mut all = Hdr::new();
+        windows.for_each(|window| all.merge(&window.latencies.intended_to_ack));
+        let us = match self.what {
+            What::Latency(quantile) => all.quantile_us_if_supported(quantile, SAMPLES_BEYOND),
+            What::Mean => all.mean_us(),
+            _ => None,
+        }?;
+        Some((us, self.holds(us)))
+    }
+
     /// What a window says to it.
     pub(crate) fn judge(&self, window: &Window) -> Requirement {
         let unbounded =

@@ -195,7 +195,7 @@ pub(crate) fn measure_pairs(
                     return Ok(MeasuredPairs { pairs, is_cut: true });
                 }
             }
-            row if counted[place_of(kind)] > 0 && only_late(row, kind, &pairs) => {}
+            row if counted != [0, 0] && only_late(row, kind, &pairs) => {}
             _ => bail!(GaveUp::after(kind, &pairs)),
         }
     }

@@ -240,7 +240,6 @@ fn decide(design: &Design, test: &Estimate, tost: &Estimate, control: Option<&Co
 
 fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>) -> String {
     let rule = &design.rule;
-    let percent = rule.equivalence * 100.0;
     let (counted, more) = match &test.builds {
         Some(starts) if design.starts > 0 && !design.has_several_builds() => (
             format!("{} pairs in {} starts of the processes", test.pairs, starts.blocks),
@@ -252,17 +251,38 @@ fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>)
         ),
         None => {
             let of_both = control.map(|control| control.with_spread_of_both(test));
-            let needed = pairs_needed(of_both.as_ref().unwrap_or(test), 1.0 + rule.equivalence);
-            let proportion = if control.is_some() { ", with A/A pairs in proportion" } else { "" };
-            let more =
-                needed.map(|pairs| format!(", and {percent:.0} % needs about {pairs} pairs{proportion}"));
-            (format!("{} pairs", test.pairs), more.unwrap_or_default())
+            let of_both = of_both.as_ref().unwrap_or(test);
+            let needed = |ratio: f64| Some((ratio, pairs_needed(of_both, ratio)?));
+            let seen = test.ratio.max(test.ratio.recip());
+            let seen = Some(seen).filter(|seen| *seen > 1.0 + rule.equivalence).and_then(needed);
+            let asks: Vec<String> = [seen, needed(1.0 + rule.equivalence)]
+                .into_iter()
+                .flatten()
+                .map(|(ratio, pairs)| {
+                    format!(
+                        "{:.0} % needs about {}",
+                        (ratio - 1.0) * 100.0,
+                        in_pairs(design, control.is_some(), pairs)
+                    )
+                })
+                .collect();
+            let more = if asks.is_empty() { String::new() } else { format!("; {}", asks.join(", ")) };
+            (format!("{} pairs", test.pairs), more)
         }
     };
     format!(
         "the interval holds 1; these {counted} would have shown {:.1} % or more{more}",
         (test.detectable_ratio - 1.0) * 100.0
     )
+}
+
+/// So many A/B pairs, with A/A pairs in the design's proportion.
+fn in_pairs(design: &Design, is_controlled: bool, pairs: u32) -> String {
+    let controls = u64::from(pairs) * u64::from(design.control_pairs);
+    match controls.div_ceil(u64::from(design.pairs.max(1))) {
+        controls if is_controlled && controls > 0 => format!("{pairs} A/B and {controls} A/A pairs"),
+        _ => format!("{pairs} pairs"),
+    }
 }
 
 fn beside_words(beside: Beside) -> String {

@@ -196,6 +196,8 @@ pub(crate) fn measure_pairs(
                 }
             }
             row if counted != [0, 0] && only_late(row, kind, &pairs) => {}
+            // What was measured is enough for an interval: it is not thrown away for what comes behind it, and the reserve ends the run.
+            _ if counted[place_of(kind)] >= hone_compare::FEWEST_PAIRS as usize => {}
             _ => bail!(GaveUp::after(kind, &pairs)),
         }
     }

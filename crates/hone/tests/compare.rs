@@ -272,6 +272,32 @@ fn excluded_pairs_are_measured_again_out_of_the_reserve() {
     assert_eq!(fs::read_to_string(folder.path().join("broker-a-starts")).unwrap(), starts);
 }
 
+/// A target that gives up in the end takes nothing with it of what was measured before.
+#[test]
+fn pairs_that_counted_are_judged_although_the_last_ones_all_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("starts");
+    let body = format!("echo x >> {0}; [ $(wc -l < {0}) -le 6 ] || exit 1; exec \"$@\"", count.display());
+    let tiring = stage::script(folder.path(), "tiring", &body);
+    let (a, b) = (format!("{} {}", tiring.display(), broker_command("")), broker_command(""));
+    let small: Vec<&str> = SMALL
+        .iter()
+        .map(|word| match *word {
+            "6" => "10",
+            "0" => "4",
+            other => other,
+        })
+        .collect();
+    let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "0", "--keep-disturbed", "--json"];
+    let ran = hone_in(folder.path(), &[&args[..], &small].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let record = ran.json();
+    let pairs = record["body"]["pairs"].as_array().unwrap();
+    let counted = pairs.iter().filter(|pair| pair["dropped"].is_null()).count();
+    assert!((5..=6).contains(&counted), "{counted} of {} count", pairs.len());
+    assert!(!record["body"]["judgements"].as_array().unwrap().is_empty());
+}
+
 /// It answers its warm-up, and dies in every window: that is an answer about B, and not a failed run.
 #[test]
 fn a_b_that_dies_in_every_window_is_worse() {

@@ -436,6 +436,20 @@ fn a_saving_that_code_can_hardly_explain_is_doubted_where_it_is_told() {
     assert!(told[0].contains("under validate, and all of its user code was 1 % of the CPU"), "{told:?}");
 }
 
+/// A p99 over all windows and a mean of theirs are two figures, so each says which it is.
+#[test]
+fn two_kinds_of_a_percentile_are_told_apart() {
+    let (optimization, windows) = sample::optimization();
+    let html = check(&comparison_page(&optimization.comparisons[0], &windows));
+    let captions: Vec<String> = select(&html, "caption").into_iter().map(text_of).collect();
+    for wanted in [
+        "Geometric means over the pairs that count, of each window's own figures",
+        "percentile, all windows together",
+    ] {
+        assert!(captions.iter().any(|caption| caption.contains(wanted)), "{wanted}: {captions:?}");
+    }
+}
+
 #[test]
 fn the_table_has_every_metric_with_its_verdict_in_words() {
     let (optimization, windows) = sample::optimization();
@@ -1018,7 +1032,7 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
         "the product of these",
         "all that was kept, against the first state",
         "how the machine is set",
-        "that are decided came true.",
+        "predictions came true (",
         "hoped to save 60 % of the CPU per record, since one record a request <each>.",
     ] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");

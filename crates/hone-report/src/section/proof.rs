@@ -43,7 +43,7 @@ pub(crate) fn states(proof: &Proof) -> Element {
     section.child(table.finish()).child(paragraph(if climbs { OF_A_CLIMB } else { OF_A_LOAD }))
 }
 
-const OF_A_LOAD: &str = "Latency runs from the time a record was due to its acknowledgement. Columns were measured one after the other; only each step \
+const OF_A_LOAD: &str = "Latency runs from the time a record was due to its acknowledgement; its percentiles are of all windows of a column together. Columns were measured one after the other; only each step \
      against its own state before, in pairs of windows, is judged.";
 const OF_A_CLIMB: &str = "Columns were measured one after the other; only each step against its own state before, in pairs of windows, is judged. \
      Other figures are not told: each window climbs to where the promise breaks, so no two had the same load.";

@@ -92,7 +92,7 @@ fn table_remark(comparison: &Comparison) -> String {
         (None, None) => return "Nothing could be estimated.".to_owned(),
     };
     format!(
-        "Geometric means over the pairs that count; ratio = {} / {}. {intervals} “sees” is the smallest effect \
+        "Geometric means over the pairs that count, of each window's own figures; ratio = {} / {}. {intervals} “sees” is the smallest effect \
          these pairs would show in four of five runs.",
         comparison.b, comparison.a
     )
@@ -244,9 +244,10 @@ fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     let caption = format!(
         "Intended send to acknowledgement, all windows of the pairs that count together.{missing} The line is faint \
          where fewer than {SAMPLES_BEYOND} samples lie beyond. Merged windows show the shape; the verdicts rest on \
-         the pairs."
+         the pairs. So a percentile here differs from the one in the table above, which is a mean over windows."
     );
-    figure(title, Some(key(&lines)), plot, &caption, Some(spectrum_numbers(title, &lines)))
+    let numbers = spectrum_numbers("Latency by percentile, all windows together", &lines);
+    figure(title, Some(key(&lines)), plot, &caption, Some(numbers))
 }
 
 /// The key to the lines of a spectrum.

@@ -57,7 +57,7 @@ fn seen(first: &BatchState) -> Element {
     fact("bytes a batch", first.bytes_per_batch().map(quantity::significant));
     fact("batches a second", first.batches_per_s().map(quantity::significant));
     fact("network sent a second", first.sent_bytes_per_s().map(quantity::network));
-    for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+    for (name, quantile) in [("p50, all windows together", 0.5), ("p99, all windows together", 0.99)] {
         fact(name, first.latency_us(quantile).map(quantity::time_us));
     }
     fact("consumer lag, records", first.lag_records.map(quantity::count));

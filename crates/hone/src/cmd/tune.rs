@@ -130,6 +130,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         )?;
     }
     asked.has_time_for_builds(&estimate)?;
+    if let Some(notice) = asked.without_slack() {
+        desk.progress.line(&notice);
+    }
     if let Some(why) = no_knobs {
         desk.progress.line(&format!("No settings of the machine are tried: {why}"));
     }

@@ -24,10 +24,11 @@ pub(crate) fn text(planned: &Planned) -> String {
     } else {
         "find = false: nothing else is tried."
     };
+    let no_slack = asked.without_slack().map(|notice| format!("\n{}", wrapped(&notice))).unwrap_or_default();
     let no_knobs =
         no_knobs.iter().map(|why| format!("\n\n{}", wrapped(&format!("No settings of the machine: {why}."))));
     format!(
-        "{}: {}\nAllowed: {}.{forbidden} Objective: {}. Budget: {budget}.\n\n{}\n\nCandidates, the most hopeful for a minute first:\n{}\n\n{}{}\n\n{}\n",
+        "{}: {}\nAllowed: {}.{forbidden} Objective: {}. Budget: {budget}.{no_slack}\n\n{}\n\nCandidates, the most hopeful for a minute first:\n{}\n\n{}{}\n\n{}\n",
         asked.name,
         asked.target,
         allowed.join(", "),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use hone_compare::FEWEST_PAIRS;
 use hone_host::kernel::Files;
 use hone_record::{Altitude, Engine, Expectation, Foretold, Hope, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
@@ -389,6 +390,17 @@ fn budget_s(text: &str) -> Result<f64> {
 }
 
 impl Asked {
+    /// What is to be known of a number of pairs that is enough, and barely so. The reserve replaces excluded pairs; it adds none.
+    pub(crate) fn without_slack(&self) -> Option<String> {
+        (self.pairs == FEWEST_PAIRS).then(|| {
+            format!(
+                "pairs = {FEWEST_PAIRS} is the smallest number that gives a verdict: one pair against the trend can make a change inconclusive. \
+                 Set pairs = {} in [tune] for some slack.",
+                Table::default().pairs
+            )
+        })
+    }
+
     /// What can be known before anything is started: every candidate alone on the first state, and what it promises.
     fn check(&self) -> Result<()> {
         hone_load::check(&self.workload)?;
@@ -599,6 +611,19 @@ mod tests {
 
     fn read(text: &str) -> Result<Asked> {
         parse(text, Path::new("hone.toml"), "hone broker --listen 127.0.0.1:{port}")
+    }
+
+    #[test]
+    fn pairs_without_slack_are_told_and_too_few_are_refused() {
+        let of =
+            |pairs: u32| read(&PLAIN.replace("[tune]\n", &format!("[tune]\npairs = {pairs}\n"))).unwrap();
+        let told = of(5).without_slack().unwrap();
+        assert!(told.contains("pairs = 5 is the smallest") && told.contains("Set pairs = 8"), "{told}");
+        assert_eq!((of(6).without_slack(), read(PLAIN).unwrap().without_slack()), (None, None));
+        // No program is looked for behind an address.
+        let few = Asked { place: "127.0.0.1:9092".to_owned(), ..of(4) };
+        let refused = few.check_all(&hone_load::Security::default()).unwrap_err().to_string();
+        assert!(refused.contains("4 A/B pairs are too few"), "{refused}");
     }
 
     #[test]

@@ -3,33 +3,42 @@
 /// Names of templates can be as long as a page; nobody reads them to their end.
 const MOST_CHARACTERS: usize = 160;
 
-/// A symbol's name as the language has it, where it is of Rust or C++; shortened in its middle where it is very long. What a compiler or
-/// BOLT hung behind it stays.
+/// A symbol as its source names it, where the symbol is of Rust or C++; any other name stays as it is. Long names are cut in the middle.
+/// What a compiler or BOLT appends (`.cold`, `/1`, `@plt`) stays, but for LLVM's hash of a file (`.llvm.123`), which names nothing.
 pub fn demangled(symbol: &str) -> String {
     shortened(&demangled_whole(symbol))
 }
 
 /// As [`demangled`], however long it is: for what is looked up by its name.
 pub fn demangled_whole(symbol: &str) -> String {
-    // BOLT numbers symbols that are local to a file.
-    let (name, behind) = parts(symbol);
-    let told = rustc_demangle::try_demangle(name).map(|name| format!("{name:#}")).ok();
-    let told = told.or_else(|| {
-        let symbol = cpp_demangle::Symbol::new(name).ok().filter(|_| name.starts_with("_Z"))?;
-        symbol.demangle().ok()
-    });
-    format!("{}{behind}", told.as_deref().unwrap_or(name))
+    let (name, appended) = parts(symbol);
+    format!("{}{}", of_source(name).as_deref().unwrap_or(name), without_file_hash(appended))
 }
 
-/// A mangled name and what was hung behind it, such as `.cold.0`.
+fn of_source(name: &str) -> Option<String> {
+    let of_rust = rustc_demangle::try_demangle(name).map(|name| format!("{name:#}"));
+    let of_cpp = || {
+        let symbol = cpp_demangle::Symbol::new(name).ok().filter(|_| is_mangled(name))?;
+        symbol.demangle().ok()
+    };
+    of_rust.ok().or_else(of_cpp)
+}
+
+fn is_mangled(symbol: &str) -> bool {
+    symbol.starts_with("_Z") || symbol.starts_with("_R")
+}
+
+/// A mangled name and what was appended to it, such as `.cold.0`.
 fn parts(symbol: &str) -> (&str, &str) {
-    let is_mangled = symbol.starts_with("_Z") || symbol.starts_with("_R");
-    let at = symbol.find(['.', '/', '@']).filter(|at| is_mangled && *at > 0);
-    // Rust's older names have dots inside.
-    match at {
-        Some(at) if !symbol[..at].ends_with('$') => symbol.split_at(at),
-        _ => (symbol, ""),
-    }
+    let ends = symbol.match_indices(['.', '/', '@']).map(|(at, _)| at).filter(|_| is_mangled(symbol));
+    // Rust's older names have dots inside, so a name ends at the first place that leaves one that can be read.
+    ends.map(|at| symbol.split_at(at)).find(|(name, _)| of_source(name).is_some()).unwrap_or((symbol, ""))
+}
+
+fn without_file_hash(appended: &str) -> String {
+    const MARK: &str = ".llvm.";
+    let Some((before, hash)) = appended.split_once(MARK) else { return appended.to_owned() };
+    format!("{before}{}", hash.trim_start_matches(|letter: char| letter.is_ascii_hexdigit()))
 }
 
 fn shortened(name: &str) -> String {
@@ -58,11 +67,23 @@ mod tests {
                 "std::vector<int, std::allocator<int> >::push_back(int const&)",
             ),
             ("_Z6handlei.cold.0", "handle(int).cold.0"),
-            ("_ZN3foo3barEv.constprop.0", "foo::bar().constprop.0"),
-            ("_ZN3foo3barEv@plt", "foo::bar()@plt"),
-            ("_RNvCs1234_7mycrate3foo.llvm.123", "mycrate::foo.llvm.123"),
-            ("_ZZN3foo3barEvENKUlvE_clEv", "foo::bar()::{lambda()#1}::operator()() const"),
             ("_ZL6workerim/1", "worker(int, unsigned long)/1"),
+            (
+                "_ZN4core3ptr46drop_in_place$LT$alloc..vec..Vec$LT$u8$GT$$GT$17h0123456789abcdefE",
+                "core::ptr::drop_in_place<alloc::vec::Vec<u8>>",
+            ),
+            (
+                "_ZN4core3ptr46drop_in_place$LT$alloc..vec..Vec$LT$u8$GT$$GT$17h0123456789abcdefE.cold/1",
+                "core::ptr::drop_in_place<alloc::vec::Vec<u8>>.cold/1",
+            ),
+            ("_ZN4core3fmt5write17h0123456789abcdefE.llvm.12345678901234567", "core::fmt::write"),
+            ("_RNvCs1234_7mycrate3foo.llvm.9A/2", "mycrate::foo/2"),
+            ("_Z6handlei.llvm.123.cold", "handle(int).cold"),
+            ("_Z6handlei@plt", "handle(int)@plt"),
+            ("_ZN3foo3barEv.constprop.0", "foo::bar().constprop.0"),
+            ("_ZZN3foo3barEvENKUlvE_clEv", "foo::bar()::{lambda()#1}::operator()() const"),
+            ("core::fmt::write", "core::fmt::write"),
+            ("handle.cold", "handle.cold"),
             ("_Znot", "_Znot"),
             ("memcpy@GLIBC_2.14", "memcpy@GLIBC_2.14"),
         ] {

@@ -3,29 +3,26 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start servers as their users do")]
 
-use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 mod stage;
-use stage::hone_in;
 use stage::tools::{of_checkout, skip};
+use stage::{Broker, hone_command, hone_in};
 
-/// A JVM in front of a broker, killed on drop.
+/// A JVM in front of a broker; both are killed on drop.
 struct Front {
-    broker: Child,
     java: Child,
     address: String,
+    _broker: Broker,
 }
 
 impl Drop for Front {
     fn drop(&mut self) {
-        for child in [&mut self.java, &mut self.broker] {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.java.kill();
+        let _ = self.java.wait();
     }
 }
 
@@ -45,21 +42,14 @@ fn compiled(folder: &Path) -> Option<()> {
 }
 
 fn cold(folder: &Path) -> Front {
-    let [port, behind] = [free_port(), free_port()].map(|port| port.to_string());
+    let port = free_port().to_string();
     let address = format!("127.0.0.1:{port}");
-    let mut broker = Command::new(env!("CARGO_BIN_EXE_hone"))
-        .args(["broker", "--memory", "--metrics", "off", "--advertise", &address, "--listen"])
-        .arg(format!("127.0.0.1:{behind}"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(broker.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let broker = Broker::start_as(hone_command().args(["broker", "--advertise", &address]));
+    let behind = broker.address.rsplit_once(':').unwrap().1;
     let java = Command::new("java")
         .args(["-Xmx128m", "-XX:+UseSerialGC", "-cp"])
         .arg(folder)
-        .args(["Front", &port, &behind])
+        .args(["Front", &port, behind])
         .spawn()
         .unwrap();
     let begun = Instant::now();
@@ -67,7 +57,7 @@ fn cold(folder: &Path) -> Front {
         assert!(begun.elapsed() < Duration::from_secs(60), "the JVM does not listen");
         std::thread::sleep(Duration::from_millis(50));
     }
-    Front { broker, java, address }
+    Front { java, address, _broker: broker }
 }
 
 fn cpu_us_per_record(window: &serde_json::Value) -> f64 {

@@ -58,6 +58,7 @@ pub mod ports;
 pub mod pressure;
 pub mod profile;
 pub mod relevance;
+pub mod repeated;
 pub mod rollout;
 pub mod saved_plan;
 pub mod setting;

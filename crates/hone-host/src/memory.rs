@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hone_record::{MemoryCounted, TargetMemory};
 
+use crate::repeated::Repeated;
 use crate::{cpu, kernel_text};
 
 /// The most memory that a process held at a time so far (resident, in bytes); `None` when it has gone, or the kernel does not
@@ -58,17 +57,10 @@ fn page_bytes() -> u64 {
 
 /// Looks at the memory of process trees again and again until it is asked for what it saw, or dropped.
 #[derive(Debug)]
-pub struct Watch {
-    /// Ends the watch when it is dropped.
-    stop: Sender<()>,
-    seen: JoinHandle<Option<TargetMemory>>,
-}
+pub struct Watch(Repeated<Seen>);
 
 /// Between two looks, at least. What rises and falls in less may be missed by the mean; a peak of a single process is the kernel's own.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// A look takes at most one part in so many of the time: trees of many processes are looked at more rarely.
-const AT_MOST_ONE_IN: u32 = 50;
 
 /// Looks after which children are looked for again.
 const FAMILY_EVERY: u32 = 10;
@@ -76,28 +68,16 @@ const FAMILY_EVERY: u32 = 10;
 impl Watch {
     /// Begins to watch `pids` with all their descendants. `None` where there are none, or no thread can be had.
     pub fn start(pids: &[u32]) -> Option<Self> {
-        let pids = pids.to_vec();
-        let (stop, stopped) = mpsc::channel();
-        let watch = move || {
-            let mut seen = Seen::new(pids);
-            loop {
-                let begun = Instant::now();
-                seen.look(Path::new("/"));
-                let pause = EVERY.max(begun.elapsed() * AT_MOST_ONE_IN);
-                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                    seen.look(Path::new("/"));
-                    return seen.told(Path::new("/"));
-                }
-            }
-        };
-        let seen = std::thread::Builder::new().name("memory".to_owned()).spawn(watch).ok()?;
-        Some(Self { stop, seen })
+        if pids.is_empty() {
+            return None;
+        }
+        let seen = Seen::new(pids.to_vec());
+        Repeated::start("memory", EVERY, seen, |seen| seen.look(Path::new("/"))).map(Self)
     }
 
     /// Ends the watch; `None` where nothing could be seen.
     pub fn stop(self) -> Option<TargetMemory> {
-        drop(self.stop);
-        self.seen.join().ok()?
+        self.0.stop()?.told(Path::new("/"))
     }
 }
 

@@ -435,12 +435,11 @@ impl Bench<'_> {
         let clients = Clients::within(self.runner, self.scratch.clone());
         let mut prepared = hone_load::prepare(settings, load, &clients, &mut self.progress.load())?;
         let running = subject.running()?;
-        let seen = running.targets(prepared.brokers()).pids;
-        prepared.warm_up(&mut Looker::at(&seen), &mut self.progress.load())?;
+        let targets = running.targets(prepared.brokers());
+        prepared.warm_up(&mut Looker::at(&targets.pids), &mut self.progress.load())?;
         subject.is_warm = true;
         let running = subject.running()?;
         between(running)?;
-        let targets = running.targets(prepared.brokers());
         // One that ran before is no child, and its CPU is not that of others all the same.
         let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
         let mut probe = TargetProbe::new(targets, &foreign).beside(running.meter()?);

@@ -117,7 +117,7 @@ impl Probe for TargetProbe {
     fn start(&mut self) {
         self.before = Some(self.look());
         self.course = Course::start(&self.targets.pids);
-        self.memory = if self.targets.pids.is_empty() { None } else { Watch::start(&self.targets.pids) };
+        self.memory = Watch::start(&self.targets.pids);
     }
 
     fn stop(&mut self) -> ProbeFacts {
@@ -143,7 +143,6 @@ impl Probe for TargetProbe {
             target_memory,
             throttling: throttle::between(&before.throttle, &after.throttle),
             target_busy: busy.ok().flatten(),
-            compiling_share: None,
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Whether a target is warm: what its processes use, for the warm-up and for the course of a window.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hone_host::compiling::Compiling;
 use hone_host::cpu;
+use hone_host::repeated::Repeated;
 use hone_load::{Effort, Target};
 use hone_record::{Metric, Outcome, WarmUpEnd, Window};
 
@@ -44,11 +43,7 @@ impl Target for Looker {
 
 /// Looks at a target again and again while a window is open.
 #[derive(Debug)]
-pub(crate) struct Course {
-    /// Ends it when it is dropped.
-    stop: Sender<()>,
-    points: JoinHandle<Vec<Point>>,
-}
+pub(crate) struct Course(Repeated<Vec<Point>>);
 
 /// The target's effort at a time since the window's start.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,8 +53,6 @@ pub(crate) struct Point {
 }
 
 const EVERY: Duration = Duration::from_millis(250);
-/// Looking takes at most one part in so many of the time.
-const AT_MOST_ONE_IN: u32 = 50;
 
 impl Course {
     /// `None` where no process is known, or no thread can be had.
@@ -68,31 +61,16 @@ impl Course {
             return None;
         }
         let mut looker = Looker::at(pids);
-        let (stop, stopped) = mpsc::channel();
         let begun = Instant::now();
-        let look = move || {
-            let mut points = Vec::new();
-            loop {
-                let at = Instant::now();
-                let point =
-                    looker.effort().map(|effort| Point { at_s: begun.elapsed().as_secs_f64(), effort });
-                points.extend(point);
-                let pause = EVERY.max(at.elapsed() * AT_MOST_ONE_IN);
-                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                    let point =
-                        looker.effort().map(|effort| Point { at_s: begun.elapsed().as_secs_f64(), effort });
-                    points.extend(point);
-                    return points;
-                }
-            }
+        let look = move |points: &mut Vec<Point>| {
+            let point = looker.effort().map(|effort| Point { at_s: begun.elapsed().as_secs_f64(), effort });
+            points.extend(point);
         };
-        let points = std::thread::Builder::new().name("course".to_owned()).spawn(look).ok()?;
-        Some(Self { stop, points })
+        Repeated::start("course", EVERY, Vec::new(), look).map(Self)
     }
 
     pub(crate) fn stop(self) -> Vec<Point> {
-        drop(self.stop);
-        self.points.join().unwrap_or_default()
+        self.0.stop().unwrap_or_default()
     }
 }
 

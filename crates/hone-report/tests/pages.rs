@@ -1032,7 +1032,7 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
         "the product of these",
         "all that was kept, against the first state",
         "how the machine is set",
-        "predictions came true (",
+        "that are decided came true.",
         "hoped to save 60 % of the CPU per record, since one record a request <each>.",
     ] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");

@@ -311,8 +311,8 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
 
 /// The metrics that tell nothing of arms whose processes live on between their windows, with the reason.
 pub fn refused_of_what_lives_on() -> BTreeMap<Metric, String> {
-    let why = "a process that lives on between its windows keeps the memory that it took before: memory is compared where every window \
-               starts its own";
+    let why = "Hone compares memory only where it starts a fresh process for each window; a process that keeps running keeps memory that \
+               it took earlier";
     Metric::ALL
         .into_iter()
         .filter(|metric| metric.is_memory())

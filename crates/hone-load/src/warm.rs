@@ -1,8 +1,7 @@
 //! Whether a target has become warm: a stated test over slices of the warm-up.
 //!
-//! What a cold target does dearly and a warm one does not (interpreting what will be compiled, filling caches and pools) makes its CPU per
-//! request and its latency fall from slice to slice. The warm-up goes on until both have stopped falling, and until a just-in-time compiler
-//! has next to nothing to do.
+//! A cold target interprets code that it will compile, and fills its caches and pools. So its CPU per request and its latency fall from
+//! slice to slice. The warm-up continues until both stop falling and the just-in-time compiler is nearly idle.
 
 use hone_record::{WarmUp, WarmUpEnd};
 

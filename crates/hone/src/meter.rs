@@ -21,17 +21,16 @@ pub(crate) const BUSY_OF_TARGET: &str = "busy time of the target: ";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
-    /// A page of the target's metrics; once for each broker. Its busy time becomes the metric busy-per-record, which decides unless another
-    /// is named. Redpanda, JMX exporters and the embedded broker are known. HOST:PORT stands for http://HOST:PORT/metrics; for a command
-    /// {port} and {port2} are filled in.
+    /// Metrics page of the target; repeat it for each broker. Its busy time becomes the metric busy-per-record, which decides unless you
+    /// name another one. Hone knows the counters of Redpanda, JMX exporters and the embedded broker. HOST:PORT means
+    /// http://HOST:PORT/metrics. For a command, Hone fills in {port} and {port2}.
     #[arg(long = "metrics", value_name = "URL")]
     #[serde(rename = "metrics")]
     pub(crate) urls: Vec<String>,
-    /// The counter of busy time in those pages: NAME or NAME{label="value"}, with :s, :ms, :us or :ns behind it where the name does not tell the
-    /// unit.
+    /// Counter of busy time on those pages: NAME or NAME{label="value"}. Append :s, :ms, :us or :ns if the name does not state the unit.
     #[arg(long, value_name = "NAME", requires = "urls")]
     pub(crate) busy_metric: Option<String>,
-    /// A file with a token that is shown to --metrics as `Authorization: Bearer`. A name and a password may stand in the address.
+    /// File with a bearer token for --metrics. The address may contain a name and a password instead.
     #[arg(long, value_name = "FILE", requires = "urls")]
     pub(crate) metrics_token_file: Option<PathBuf>,
 }

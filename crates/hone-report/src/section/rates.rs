@@ -65,8 +65,7 @@ fn end_sentence(found: &Capacity) -> Option<String> {
             "No rate held down to the lowest one whose windows have enough samples.".to_owned()
         }
         CapacityEnd::GeneratorLate if found.failed_requests_per_s.is_some() => {
-            "In between the generator could not keep its schedule, so the knee is not known more exactly."
-                .to_owned()
+            "Between these rates the generator fell behind, so Hone can’t narrow the knee further.".to_owned()
         }
         CapacityEnd::GeneratorLate => {
             "Above that the generator, not the target, is the limit: it could not keep its schedule."

@@ -173,7 +173,7 @@ pub(crate) struct Arguments {
     workload: WorkloadOptions,
     #[command(flatten)]
     metrics: Metrics,
-    /// The same of B, where its counters are elsewhere; --metrics is of A then.
+    /// Metrics page of B, if B has its own. Then --metrics applies to A alone.
     #[arg(long, value_name = "URL", requires = "urls", conflicts_with = "change")]
     b_metrics: Vec<String>,
     #[command(flatten)]

@@ -29,8 +29,8 @@ pub(crate) struct WorkloadOptions {
     /// Requests sent and answered before the window opens, as fast as --in-flight allows.
     #[arg(long, default_value_t = 10_000, value_name = "REQUESTS")]
     warmup: u64,
-    /// Most time for the warm-up: behind --warmup it goes on until the target's CPU per request and latency have stopped falling, and a
-    /// just-in-time compiler in it is quiet. 0 sends --warmup and no more.
+    /// Maximum time for the warm-up. After the --warmup requests it continues until CPU per request and latency stop falling and the JIT
+    /// compiler of the target is quiet. 0 sends the --warmup requests alone.
     #[arg(long, default_value = "60", value_name = "TIME")]
     warmup_limit: Seconds,
     /// Records in each batch.

@@ -92,7 +92,7 @@ fn knee_words(found: &Capacity) -> String {
             )
         }
         CapacityEnd::GeneratorLate if failed.is_some() => {
-            ". In between the generator could not keep its schedule, so the knee is not known more exactly. Give it a core of its own"
+            ". Between these rates the generator fell behind, so Hone can't narrow the knee further. Give the generator its own core"
                 .to_owned()
         }
         CapacityEnd::GeneratorLate => {

@@ -235,11 +235,11 @@ fn outcome_words(window: &Window) -> String {
             span_us(*limit_us)
         ),
         Outcome::Warming { cpu_us_per_record: [first, last], compiling_share } => format!(
-            "still warming: CPU per record went from {} to {} in the window{}. Let it warm up longer (--warmup-limit, --warmup)",
+            "still warming up: CPU per record went from {} to {} in the window{}. Warm up longer: raise --warmup-limit or --warmup",
             span_us(*first),
             span_us(*last),
             compiling_share.map_or(String::new(), |share| format!(
-                ", {:.0} % of the CPU compiled the program",
+                ", and JIT compilation used {:.0} % of the CPU",
                 share * 100.0
             ))
         ),
@@ -277,16 +277,16 @@ fn target_words(window: &Window) -> String {
 /// What a warm-up came to; nothing of one that was asked to be short.
 fn warm_up_words(found: &WarmUp) -> Option<String> {
     let fell = found.cpu_us_per_request.map_or(String::new(), |[first, last]| {
-        format!("; CPU per request {} in its first slice, {} in its last", span_us(first), span_us(last))
+        format!("; CPU per request {} at first, {} at the end", span_us(first), span_us(last))
     });
     let compiling = found
         .compiling_share
-        .map_or(String::new(), |share| format!(", {:.0} % of it compiled the program", share * 100.0));
+        .map_or(String::new(), |share| format!("; JIT compilation used {:.0} % of the CPU", share * 100.0));
     let took = format!("{} requests in {} s", count(found.requests), number(found.took_s));
     match found.end {
-        WarmUpEnd::Steady => Some(format!("warm-up     {took}, until it was steady{fell}{compiling}")),
+        WarmUpEnd::Steady => Some(format!("warm-up     {took}, then steady{fell}{compiling}")),
         WarmUpEnd::Limit => {
-            Some(format!("warm-up     {took}, and NOT steady at its limit (--warmup-limit){fell}{compiling}"))
+            Some(format!("warm-up     {took}, NOT steady at the limit (--warmup-limit){fell}{compiling}"))
         }
         WarmUpEnd::TooShort => None,
     }

@@ -154,8 +154,7 @@ const PAGE: u64 = 4096;
 /// # Errors
 /// When a program can't be read or is no object file.
 pub fn functions_moved(programs: &[&Path], functions: &BTreeSet<String>) -> Result<Moved> {
-    let functions: BTreeSet<String> =
-        functions.iter().map(|name| hone_record::demangled_whole(name)).collect();
+    let functions: BTreeSet<String> = functions.iter().map(|name| hone_record::without_hash(name)).collect();
     let places = programs.iter().map(|path| places_of(path, &functions)).collect::<Result<Vec<_>>>()?;
     let mut found = Moved::default();
     for function in &functions {
@@ -188,7 +187,7 @@ fn places_of(path: &Path, functions: &BTreeSet<String>) -> Result<BTreeMap<Strin
     let is_code = |symbol: &object::Symbol<'_, '_>| symbol.kind() == SymbolKind::Text && symbol.size() > 0;
     for symbol in file.symbols().filter(is_code) {
         let Ok(name) = symbol.name() else { continue };
-        let name = hone_record::demangled_whole(name);
+        let name = hone_record::without_hash(name);
         if functions.contains(&name) {
             places.entry(name).or_default().insert(symbol.address() % PAGE);
         }

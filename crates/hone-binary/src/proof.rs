@@ -72,7 +72,7 @@ pub(crate) fn holds(
 
 fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Heat {
     let names: Vec<String> =
-        hot.iter().map(|function| hone_record::demangled_whole(function.symbol())).collect();
+        hot.iter().map(|function| hone_record::without_hash(function.symbol())).collect();
     let of_target =
         names.iter().filter(|name| crate_of(name).is_some_and(|found| own_crates.contains(found))).count();
     let functions = hot
@@ -171,7 +171,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_makes_it_panic(name in "(<|&|mut |::|[a-zé_]|\\*const |_ZN|\\$){0,30}") {
-            crate_of(&hone_record::demangled_whole(&name));
+            crate_of(&hone_record::without_hash(&name));
             crate_of(&name);
         }
     }

@@ -486,7 +486,7 @@ impl<'a> RecipeWorkshop<'a> {
             proof::holds(&profile, &merged.path, &in_binary, &counting.executable)?;
         }
         let told = |function: &crate::profile::Function| HotFunction {
-            name: hone_record::demangled_whole(function.symbol()),
+            name: hone_record::without_hash(function.symbol()),
             max_count: function.max_count,
         };
         let hot: Vec<HotFunction> = profile.hot().into_iter().map(told).collect();

@@ -61,7 +61,7 @@ impl Samples {
             reached += u128::from(*total);
             is_hot
         });
-        hot.map(|(name, total)| HotFunction { name: hone_record::demangled_whole(name), max_count: *total })
+        hot.map(|(name, total)| HotFunction { name: hone_record::without_hash(name), max_count: *total })
             .collect()
     }
 

@@ -99,7 +99,7 @@ pub use shelf::{
 };
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use story::{Chapter, Fate, Fates, STORY_QUANTILES, Story, WindowRow};
-pub use symbol::{demangled, demangled_whole};
+pub use symbol::{demangled, demangled_all, without_hash};
 pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};

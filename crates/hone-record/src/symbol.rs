@@ -9,10 +9,20 @@ pub fn demangled(symbol: &str) -> String {
     shortened(&demangled_whole(symbol))
 }
 
-/// As [`demangled`], however long it is: for what is looked up by its name.
-pub fn demangled_whole(symbol: &str) -> String {
+fn demangled_whole(symbol: &str) -> String {
     let (name, appended) = parts(symbol);
     format!("{}{}", of_source(name).as_deref().unwrap_or(name), without_file_hash(appended))
+}
+
+/// Several symbols as [`demangled`], with commas between them.
+pub fn demangled_all(symbols: &[String]) -> String {
+    symbols.iter().map(|symbol| demangled(symbol)).collect::<Vec<_>>().join(", ")
+}
+
+/// The path of a Rust function without the hash of its build; any other name stays as it is, whatever its language. Two builds of a program
+/// are compared by these names, and records keep them: other tools know the symbols of C++, and not what we make of them.
+pub fn without_hash(symbol: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
 fn of_source(name: &str) -> Option<String> {

@@ -12,7 +12,7 @@ use crate::bolt::fdata::{Counts, bare_name};
 use crate::bolt::{BoltTools, Input, Origin, Said, preflight};
 use crate::go::{self, Coverage};
 use crate::profile::{self, CONTEXT_SENSITIVE, symbol_of};
-use hone_record::demangled_whole as demangle;
+use hone_record::without_hash;
 
 /// The most that a profile may have lost: one in ten is a release or two of ordinary work. A choice, not a constant of nature;
 /// BOLT's own profiles have the same in the steps of an optimisation.
@@ -219,7 +219,7 @@ impl Check {
             .into_iter()
             .filter(|(_, weight, _)| *weight > 0)
             .map(|(name, lost, why)| Lost {
-                name: demangle(&name),
+                name: without_hash(&name),
                 weight: lost,
                 share: share(lost, weight),
                 why,

@@ -277,7 +277,7 @@ impl Functions {
             }
         }
         if let Some((from, one)) = changed.first() {
-            let name = hone_record::demangled_whole(profile::symbol_of(one));
+            let name = hone_record::without_hash(profile::symbol_of(one));
             let all = changed.len();
             let reason = format!("control flow differs in {all} of {in_both} functions, in {name} for one");
             return Err((*from, reason));

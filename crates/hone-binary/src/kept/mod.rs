@@ -35,7 +35,7 @@ use crate::form::head_of;
 use crate::go;
 use crate::lock::{self, Lock, LockFault, LockedProfile, LockedProgram, LockedTraining};
 use crate::profile::{self, symbol_of};
-use hone_record::demangled_whole as demangle;
+use hone_record::without_hash;
 
 /// The form of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -260,9 +260,9 @@ fn weights(contents: &Contents) -> HashMap<String, u64> {
         Contents::Profdata(profile) => profile
             .functions
             .iter()
-            .for_each(|function| add(demangle(symbol_of(&function.name)), function.total_count)),
+            .for_each(|function| add(without_hash(symbol_of(&function.name)), function.total_count)),
         Contents::Fdata(counts) => {
-            counts.functions.iter().for_each(|(name, sum)| add(demangle(name), sum.heat()));
+            counts.functions.iter().for_each(|(name, sum)| add(without_hash(name), sum.heat()));
         }
         Contents::Pprof(profile) => {
             let kind = &profile.sample_types[main_value(profile)].kind;

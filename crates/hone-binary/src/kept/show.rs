@@ -9,7 +9,7 @@ use super::{Contents, Keeper, Opened, weights};
 use crate::go::{self, Finding};
 use crate::lock::{Lock, LockedProfile};
 use crate::profile::symbol_of;
-use hone_record::demangled_whole as demangle;
+use hone_record::without_hash;
 
 /// What stands beside the weight of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -98,13 +98,13 @@ impl Opened {
                     profile
                         .functions
                         .iter()
-                        .map(|function| (demangle(symbol_of(&function.name)), function.max_count)),
+                        .map(|function| (without_hash(symbol_of(&function.name)), function.max_count)),
                     u64::max,
                 );
                 vec![self.table("counts", "executions of a block", Beside::LargestCounter, &largest, top)]
             }
             Contents::Fdata(counts) => {
-                let entered = counts.functions.iter().map(|(name, sum)| (demangle(name), sum.entered));
+                let entered = counts.functions.iter().map(|(name, sum)| (without_hash(name), sum.entered));
                 let entered = sums(entered, u64::saturating_add);
                 let unit = if counts.head.samples.is_some() { "samples" } else { "branches and entries" };
                 vec![self.table("counts", unit, Beside::Entered, &entered, top)]

@@ -105,7 +105,9 @@ fn hot_functions(proof: &ProfileProof) -> Markup {
     let own =
         format!("{} of {} are the target's own", proof.hot_functions_of_target, proof.hot_functions.len());
     let function = |hot: &hone_record::HotFunction| {
-        el("div").child(el("code").text(&hot.name)).text(&format!(" {}×", quantity::count(hot.max_count)))
+        el("div")
+            .child(el("code").text(&hone_record::demangled(&hot.name)))
+            .text(&format!(" {}×", quantity::count(hot.max_count)))
     };
     lines([own]).with(proof.hot_functions.iter().take(SHOWN).map(function).collect::<Markup>())
 }

@@ -164,7 +164,11 @@ fn rewriting(name: &str, done: &Rewriting) -> Element {
         facts.fact("tried and not taken", &done.given_up.join("; "));
     }
     if !done.culprits.is_empty() {
-        let found = format!("{} (found with {} builds)", done.culprits.join(", "), done.search_builds);
+        let found = format!(
+            "{} (found with {} builds)",
+            hone_record::demangled_all(&done.culprits),
+            done.search_builds
+        );
         facts.fact("left alone, since it breaks them", &found);
     } else if !done.skipped.is_empty() {
         facts.fact("left alone", &done.skipped.join(", "));

@@ -936,7 +936,10 @@ fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Buil
     let merged = workshop.merge(raw)?;
     let proven = workshop.prove_profile(&merged, counting)?;
     let proof = &proven.proof;
-    let hottest = proof.hot_functions.first().map_or("-", |function| function.name.as_str());
+    let hottest = proof
+        .hot_functions
+        .first()
+        .map_or_else(|| "-".to_owned(), |function| hone_record::demangled(&function.name));
     let note = format!(
         "{} level, {} functions, largest count {}, hottest {hottest}, sha256 {}",
         proof.level,

@@ -110,7 +110,7 @@ impl Job<'_> {
             .lost_functions
             .iter()
             .take(TOLD_FUNCTIONS)
-            .map(|lost| format!("{} {:.1} %", lost.name, 100.0 * lost.share))
+            .map(|lost| format!("{} {:.1} %", hone_record::demangled(&lost.name), 100.0 * lost.share))
             .collect();
         let of_them = if heaviest.is_empty() { String::new() } else { format!(" ({})", heaviest.join(", ")) };
         let lost = format!("{:.2} % of its weight is lost in this source{of_them}", 100.0 * check.lost_share);

@@ -320,7 +320,7 @@ pub(crate) fn rewriting(done: &Rewriting) -> String {
     if !done.culprits.is_empty() {
         parts.push(format!(
             "left alone, since it breaks them: {} (found with {} builds)",
-            done.culprits.join(", "),
+            hone_record::demangled_all(&done.culprits),
             done.search_builds
         ));
     } else if !done.skipped.is_empty() {

@@ -234,7 +234,7 @@ fn path(path: &Path) -> String {
 }
 
 pub(super) fn name(name: &str) -> String {
-    let name = plain(name);
+    let name = plain(&hone_record::demangled(name));
     let length = name.chars().count();
     if length <= NAME_CHARACTERS {
         return name;

@@ -1,10 +1,12 @@
 //! Processes that a started program put into the background: out of its group, and no longer below it.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::child::{Pause, members, send, vanished};
+use crate::left;
 
 /// Makes this process the parent of whatever its descendants leave behind, so that a daemon stays below it and can be found and ended.
 /// Without effect where the kernel refuses.
@@ -21,16 +23,20 @@ pub struct Daemon {
     group: Option<i32>,
     /// Whether it has ended and was reaped: its id may be another process's by now.
     is_gone: AtomicBool,
+    /// Of its group, for whoever comes when we were killed.
+    note: Option<PathBuf>,
 }
 
 impl Daemon {
-    /// Takes over a process that lies below this one. The caller knows that it does, and that it is in no session's group.
-    pub fn adopt(pid: u32) -> Option<Self> {
+    /// Takes over a process that lies below this one, and that was started for `step`. The caller knows that it does, and that it is in no
+    /// session's group.
+    pub fn adopt(pid: u32, step: &str) -> Option<Self> {
         let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1)?;
         // SAFETY: both only ask.
         let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
         let group = (group > 1 && group != own).then_some(group);
-        Some(Self { pid, group, is_gone: AtomicBool::new(false) })
+        let note = group.and_then(|group| left::note_of(group, step));
+        Some(Self { pid, group, is_gone: AtomicBool::new(false), note })
     }
 
     /// Its process id.
@@ -54,6 +60,9 @@ impl Daemon {
         if let Some(group) = self.group.take().filter(|group| !members(*group).is_empty()) {
             send(-group, libc::SIGKILL);
             vanished(group, KILL_LIMIT);
+        }
+        if let Some(note) = self.note.take() {
+            let _ = std::fs::remove_file(note);
         }
     }
 

@@ -107,6 +107,20 @@ pub(crate) fn note(step: &str) -> Option<Unsigned> {
     Some(Unsigned { path, file, end: libc::off_t::try_from(head.len()).ok()? })
 }
 
+/// A note of a group that is there already: of its first process, or, where that has gone, of the oldest that it has now.
+pub(crate) fn note_of(group: i32, step: &str) -> Option<PathBuf> {
+    let line = |id: i32| text_of(&format!("/proc/{id}/stat"));
+    let begun = |id: &i32| Stat::of(*id).map_or(u64::MAX, |stat| stat.started);
+    let of_first = line(group).or_else(|| {
+        let oldest = members(group).into_iter().min_by_key(begun)?;
+        let line = line(oldest)?;
+        Some(format!("{group} {}", line.split_once(' ')?.1))
+    })?;
+    let mut unsigned = note(step)?;
+    unsigned.file.write_all(of_first.as_bytes()).ok()?;
+    Some(unsigned.path)
+}
+
 impl Unsigned {
     /// Between fork and exec: the line by which the kernel tells of this very process, written into its note. A note that can't be signed
     /// is of nobody. A process that was forked in vain, since its program could not be started yet, has signed before: what it wrote goes.

@@ -49,6 +49,49 @@ fn a_grandchild_that_outlives_its_parent_and_us_is_ended_by_the_note() {
     system.run(&call("true")).unwrap();
     assert_eq!(count(), 0, "nobody wants notes any more");
     a_program_that_could_not_be_started_at_once_is_in_its_note();
+    a_daemon_that_was_adopted_is_in_a_note();
+}
+
+/// It has a group of its own, whose first process may have gone already, as daemons do it.
+fn a_daemon_that_was_adopted_is_in_a_note() {
+    let dir = tempfile::tempdir().unwrap();
+    let system = System::new(dir.path().join("log")).unwrap();
+    let notes = dir.path().join("running");
+    let noting = note_groups_in(&notes).unwrap();
+    hone_tool::adopt_orphans();
+    for (body, is_killed) in [
+        ("setsid sh -c 'echo $$ > pid; exec sleep 300' & wait", true),
+        ("setsid sh -c '(sleep 0.1; exec sleep 300) & echo $! > pid' & exec sleep 300", true),
+        ("setsid sh -c 'echo $$ > pid; exec sleep 300' & wait", false),
+    ] {
+        let _ = fs::remove_file(dir.path().join("pid"));
+        let call = Call::new("load", "/bin/sh", dir.path()).args(["-c", body]);
+        let session = system.start(&call).unwrap();
+        let pid = loop {
+            let told = fs::read_to_string(dir.path().join("pid")).unwrap_or_default();
+            if let Some(pid) = told.strip_suffix('\n') {
+                break pid.parse::<u32>().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        // Until the first process of the group has gone, where it goes.
+        std::thread::sleep(Duration::from_millis(300));
+        let daemon = hone_tool::Daemon::adopt(pid, "start").unwrap();
+        drop(session);
+        assert!(runs(pid), "it is in another group");
+        if is_killed {
+            std::mem::forget(daemon);
+            let left = end_what_is_left(&notes).unwrap();
+            assert_eq!(left.len(), 1, "{body}: {left:?}");
+            assert_eq!((left[0].step.as_str(), left[0].stays), ("start", false));
+            assert_eq!(left[0].processes, ["sleep"]);
+        } else {
+            daemon.stop(Duration::from_secs(2));
+        }
+        assert!(!runs(pid));
+        assert_eq!(fs::read_dir(&notes).unwrap().count(), 0, "{body}");
+    }
+    drop(noting);
 }
 
 /// The kernel starts no program that is open for writing, so it is started again; and it cuts names in the middle of a letter.

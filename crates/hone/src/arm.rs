@@ -122,11 +122,10 @@ enum Whose {
 
 impl Whose {
     /// Who listens on the address of a program that is ready.
-    fn listens_on(address: &str, session: &Session) -> Self {
+    fn listens_on(address: &str, session: &Session, step: &str) -> Self {
         // Where nobody is seen, the server has another port, or has given up its rights: the tree is still what was started.
         let Some((pid, program)) = targets::listens_on(address) else { return Self::Program };
-        let tree = |of: u32| hone_host::cpu::tree(of).unwrap_or_default();
-        if tree(session.pid()).contains(&pid) || session.processes().contains(&pid) {
+        if is_of(session, pid) {
             return Self::Program;
         }
         let stranger = || {
@@ -135,9 +134,17 @@ impl Whose {
             )
         };
         // Hone is the parent of what its children leave behind.
-        let daemon = tree(std::process::id()).contains(&pid).then(|| Daemon::adopt(pid)).flatten();
+        let daemon = is_below(std::process::id(), pid).then(|| Daemon::adopt(pid, step)).flatten();
         daemon.map_or_else(|| Self::Unknown(stranger()), Self::Daemon)
     }
+}
+
+fn is_below(parent: u32, pid: u32) -> bool {
+    hone_host::cpu::tree(parent).unwrap_or_default().contains(&pid)
+}
+
+fn is_of(session: &Session, pid: u32) -> bool {
+    is_below(session.pid(), pid) || session.processes().contains(&pid)
 }
 
 /// A folder that goes when nobody needs it any more.
@@ -272,7 +279,7 @@ impl Arm {
             Err(error) if ended_well(&error) => return Err(in_the_background(&address, &session, error)),
             started => started?,
         };
-        let whose = Whose::listens_on(&address, &session);
+        let whose = Whose::listens_on(&address, &session, call.step());
         let (grace, ways) = (program.stop_timeout, ways.clone());
         Ok(Running {
             address,
@@ -461,7 +468,7 @@ fn in_the_background(address: &str, session: &Session, error: anyhow::Error) -> 
     const LISTENS_WITHIN: Duration = Duration::from_secs(10);
     let deadline = std::time::Instant::now() + LISTENS_WITHIN;
     while std::time::Instant::now() < deadline {
-        if let Whose::Daemon(daemon) = Whose::listens_on(address, session) {
+        if let Whose::Daemon(daemon) = Whose::listens_on(address, session, session.call().step()) {
             let program = hone_host::ports::program_of(daemon.pid()).unwrap_or_default();
             daemon.stop(LISTENS_WITHIN);
             return Usage(format!(

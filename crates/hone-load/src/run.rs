@@ -836,6 +836,11 @@ impl Prepared {
         helpers
     }
 
+    /// The topic that the load goes to.
+    pub fn topic(&self) -> &str {
+        &self.layout.topic
+    }
+
     /// `host:port` of every broker of the cluster by its id, those that get none of the load included; empty where the
     /// cluster did not tell.
     pub fn brokers(&self) -> &BTreeMap<i32, String> {

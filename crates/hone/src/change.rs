@@ -199,11 +199,36 @@ pub(crate) fn places(change: &Change, place: &Place) -> Result<[Place; 2]> {
 pub(crate) fn differs_from_what_was(change: &Change) -> Result<()> {
     match &change.was {
         Some(was) if change.from.is_none() && *was == change.to => bail!(Usage(format!(
-            "--change: {}.{} is `{was}` already: nothing would differ\n  next: name another value, or both sides as \
-             {}.{}=OLD,NEW",
-            change.kind, change.name, change.kind, change.name
+            "--change: {}.{} is `{was}` already: nothing would differ\n  next: {}",
+            change.kind,
+            change.name,
+            another_value(change)
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a change of a topic's property to the value that A's topic has by itself. `in_force` is what A's broker says.
+///
+/// # Errors
+/// With that value.
+pub(crate) fn differs_from_default(change: &Change, in_force: Option<&str>) -> Result<()> {
+    if change.from.is_some() || in_force != Some(change.to.as_str()) {
+        return Ok(());
+    }
+    bail!(Usage(format!(
+        "--change: topic.{} is `{}` in A's topic without the change, too: nothing would differ\n  next: {}",
+        change.name,
+        change.to,
+        another_value(change)
+    )))
+}
+
+/// What to do about a change that changes nothing.
+fn another_value(change: &Change) -> String {
+    match change.from {
+        Some(_) => "name two other values".to_owned(),
+        None => format!("name another value, or both sides as {}.{}=OLD,NEW", change.kind, change.name),
     }
 }
 
@@ -221,9 +246,7 @@ pub(crate) fn differs_in_force(change: &Change, a: &ClientFacts, b: &ClientFacts
         || format!("{} lists the same settings in force with and without {name}={}", a.software, change.to),
         |value| format!("{name} is `{value}` in {} without the change, too", a.software),
     );
-    bail!(Usage(format!(
-        "--change: {value}: nothing differs\n  next: name another value, or both sides as client.{name}=OLD,NEW"
-    )))
+    bail!(Usage(format!("--change: {value}: nothing differs\n  next: {}", another_value(change))))
 }
 
 /// A place with this value of the change.

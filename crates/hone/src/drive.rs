@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{Neighbours, disturbed, own_events, why_it_does_not_count};
 use hone_host::affinity;
-use hone_load::{LoadError, Prepared, Settings, Topic};
+use hone_load::{Admin, LoadError, Prepared, Settings, Topic};
 use hone_record::{
     Change, Comparison, Design, Environment, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot,
     Window, Workload,
@@ -594,7 +594,7 @@ impl Contest<'_> {
         let clients = Clients::within(self.runner, self.folder.scratch());
         let mut loading = progress.load();
         let prepared = hone_load::prepare(settings, side.workload.clone(), &clients, &mut loading);
-        prepared
+        let prepared = prepared
             .and_then(|mut prepared| {
                 let targets = running.targets(prepared.brokers());
                 prepared.warm_up(&mut Looker::at(&targets.pids), &mut loading)?;
@@ -607,7 +607,22 @@ impl Contest<'_> {
                 side: side.index,
                 at: Stage::Load,
                 what: format!("loading {}", side.arm.name),
-            })
+            })?;
+        self.differs_from_default(side, running, &prepared)?;
+        Ok(prepared)
+    }
+
+    /// Before the first window of A in a pair: a property of B's topic is another than A's topic has by itself. A broker that does not tell
+    /// leaves it open.
+    fn differs_from_default(&self, side: &Side, running: &Running, prepared: &Prepared) -> Result<()> {
+        let is_a = side.workload == self.workloads[0];
+        let Some(change) = self.change.as_ref().filter(|change| change.kind == "topic" && is_a) else {
+            return Ok(());
+        };
+        let in_force = Admin::connect_with(&running.address, &side.arm.security)
+            .and_then(|mut admin| admin.topic_settings(prepared.topic(), &[&change.name]));
+        let in_force = in_force.unwrap_or_default();
+        change::differs_from_default(change, in_force.get(&change.name).map(String::as_str))
     }
 
     /// An error that ends the run, with the pair in which it came.

@@ -405,6 +405,11 @@ fn a_change_to_the_value_in_force_is_refused() {
     };
     refused("client.linger.ms=5").expect_code(2).expect_error("nothing differs");
     assert!(fs::read_dir(folder.path().join("runs/compare-001/pairs")).map_or(true, |all| all.count() < 1));
+    refused("client.linger.ms=5,5").expect_code(2).expect_error("nothing would differ");
+    // A week is what a topic has by itself.
+    refused("topic.retention.ms=604800000")
+        .expect_code(2)
+        .expect_error("topic.retention.ms is `604800000` in A's topic without the change, too");
     let ran = refused("client.linger.ms=40");
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "zstd").unwrap();

@@ -263,6 +263,11 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     let mut asked = Asked::of(arguments)?;
     let sides = asked.sides(&security)?;
+    if sides.are_alike() {
+        let line =
+            "A and B are the same command: an A/A test, which shows how much two equal arms differ here";
+        desk.progress.line(line);
+    }
     let plan = asked.plan(&sides)?;
     hone_compare::plan(&plan)?;
     sides.workloads.iter().try_for_each(hone_load::check)?;
@@ -475,6 +480,12 @@ struct Sides {
 }
 
 impl Sides {
+    /// Whether nothing differs but chance.
+    fn are_alike(&self) -> bool {
+        let places = |side: usize| self.builds[side].iter().map(|arm| &arm.place);
+        self.workloads[0] == self.workloads[1] && self.lever.is_none() && places(0).eq(places(1))
+    }
+
     /// Brokers that run already, each once.
     fn addresses(&self) -> Vec<&str> {
         let places = self.builds.iter().flatten().filter_map(|arm| match &arm.place {

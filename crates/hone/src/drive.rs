@@ -41,6 +41,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) workloads: [Workload; 2],
     /// The one thing that differs, where both arms are the same target.
     pub(crate) change: Option<Change>,
+    /// The share of what decides that B can save at the very most, where that is known.
+    pub(crate) most_saved: Option<f64>,
     /// What of the world outside is set for the windows of A and of B, in this order.
     pub(crate) sets: [Vec<Set>; 2],
     pub(crate) design: Design,
@@ -186,6 +188,9 @@ pub(crate) fn measure_pairs(
         longest_s = longest_s.max(pair.took_s);
         counted[place_of(kind)] += usize::from(pair.dropped.is_none());
         pairs.push(pair);
+        let outlook = contest.most_saved.filter(|_| failed.is_some());
+        let outlook = outlook.and_then(|saved| crate::outlook::words(&contest.design, &pairs, saved));
+        outlook.iter().for_each(|words| progress.line(words));
         // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
         let Some(failed) = failed else { continue };
         match failures.count(kind, failed) {

@@ -44,6 +44,7 @@ mod metered;
 mod moment;
 mod notation;
 mod optimize;
+mod outlook;
 mod output;
 mod places;
 mod probe;

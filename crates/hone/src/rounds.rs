@@ -17,6 +17,7 @@ use crate::bench::{self, Bench, Subject};
 use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles};
 use crate::experiment::Compare;
 use crate::folder::RunFolder;
+use crate::outlook;
 use crate::progress::Progress;
 
 /// A variant in the tree. The first one is the baseline, the second its byte copy.
@@ -40,6 +41,8 @@ pub(crate) struct Rounds<'a> {
     /// Prefix of the rounds' files in the folder, for example `judge-get/`.
     pub(crate) prefix: String,
     pub(crate) machine: Machine,
+    /// See [`crate::drive::Contest::most_saved`].
+    pub(crate) most_saved: Option<f64>,
 }
 
 /// A build of a variant that failed so often running is not tried again.
@@ -308,9 +311,19 @@ impl Rounds<'_> {
             progress.line(&self.line(&round));
             self.give_up_on_the_baseline(&standing, &round)?;
             measured.push(round);
+            self.tell_outlook(comparisons, &measured, progress);
         }
         self.end_all(&mut standing)?;
         Ok(measured)
+    }
+
+    fn tell_outlook(&self, comparisons: &[([usize; 2], &Design)], measured: &[Round], progress: &Progress) {
+        let (Some((edge, design)), Some(most_saved)) = (comparisons.first(), self.most_saved) else { return };
+        let mut pairs = pairs_of(*edge, design, measured);
+        pairs.retain(|pair| pair.kind == PairKind::Control);
+        if let Some(words) = outlook::words(design, &pairs, most_saved) {
+            progress.line(&words);
+        }
     }
 
     fn end_all(&self, standing: &mut Standing) -> Result<()> {

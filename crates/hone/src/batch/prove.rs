@@ -276,6 +276,7 @@ impl Session<'_> {
                 vec![self.asked.arm("step", self.security)?],
             ],
             workloads: loads.map(Clone::clone),
+            most_saved: None,
             change: single,
             sets: Default::default(),
             design,

@@ -348,6 +348,7 @@ fn go(
         names: ["A", "B"].map(str::to_owned),
         builds: sides.builds,
         workloads: sides.workloads,
+        most_saved: None,
         change: asked.change.clone(),
         sets,
         design: hone_compare::plan(plan)?,

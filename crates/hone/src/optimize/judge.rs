@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
-use hone_record::{Comparison, Metric, VariantFacts, VariantState, Verdict, Workload};
+use hone_record::{Ceiling, Comparison, Metric, VariantFacts, VariantState, Verdict, Workload};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
@@ -113,6 +113,7 @@ impl Job<'_> {
                 builds,
                 workloads: [workload.clone(), workload.clone()],
                 change: None,
+                most_saved: self.most_saved(workload)?,
                 sets: Default::default(),
                 design: design.clone(),
                 pilot: None,
@@ -150,6 +151,13 @@ impl Job<'_> {
         Ok(comparisons)
     }
 
+    /// The share of its CPU that a build can save of this load at the very most, where CPU decides.
+    fn most_saved(&self, workload: &Workload) -> Result<Option<f64>> {
+        let ceilings: Vec<Ceiling> = super::steps::result_of(self.folder, "ceiling")?.unwrap_or_default();
+        let of_load = ceilings.into_iter().find(|ceiling| ceiling.workload == workload.name);
+        Ok(of_load.filter(|_| self.experiment.compare.primary.is_cpu()).map(|ceiling| ceiling.user_share))
+    }
+
     /// All variants in turns, round by round; the control is a copy of the baseline.
     fn judge_by_rounds(
         &self,
@@ -171,6 +179,7 @@ impl Job<'_> {
                 folder: self.folder,
                 prefix: format!("{name}/"),
                 machine: hone_host::observe::machine(Path::new("/")),
+                most_saved: self.most_saved(workload)?,
             };
             let found = judge_rounds(&rounds, self.progress)?;
             let all = found.edges.iter().chain(&found.on_baseline);

@@ -33,6 +33,7 @@ fn rounds<'a>(lab: &'a Lab, variants: Vec<Runner>, workload: Workload, count: u3
         folder: &lab.folder,
         prefix: "judge/".to_owned(),
         machine: Machine::default(),
+        most_saved: None,
     }
 }
 

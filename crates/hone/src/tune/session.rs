@@ -497,6 +497,7 @@ impl Session<'_> {
             names: names.map(str::to_owned),
             builds: [arm(0), arm(1)],
             workloads: sides.map(|side| side.workload.clone()),
+            most_saved: None,
             change: None,
             sets: sides.map(|side| side.sets.clone()),
             design: hone_compare::plan(&self.asked.plan(sides))?,

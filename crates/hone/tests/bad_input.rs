@@ -322,8 +322,11 @@ fn a_target_that_dies_while_it_is_loaded_keeps_what_was_measured() {
     assert!(run.join("pairs/001.json").is_file(), "the second pair's result is gone");
     // Each death is an outcome, and is not measured again.
     for index in 2..8 {
-        let pair = fs::read_to_string(run.join(format!("pairs/{index:03}.json"))).unwrap();
-        assert!(pair.contains("B failed in its window"), "{pair}");
+        let pair = fs::read(run.join(format!("pairs/{index:03}.json"))).unwrap();
+        let pair: serde_json::Value = serde_json::from_slice(&pair).unwrap();
+        // Where the machine is busy it may be dead before its window opens.
+        let [a, b] = [0, 1].map(|side: usize| pair["troubles"][side].as_array().unwrap().len());
+        assert!(a == 0 && b > 0 && pair["dropped"].is_string(), "{pair:#}");
     }
     assert!(!run.join("pairs/008.json").exists(), "six deaths of B alone are enough");
     assert!(run.join("design.json").is_file());

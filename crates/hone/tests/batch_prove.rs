@@ -194,7 +194,9 @@ fn a_killed_run_goes_on_after_its_last_pair_and_its_topics_go() {
     let ran = ran.expect_code(if code == 3 { 3 } else { 0 });
     assert_eq!(decisions(&ran.json()), ["rejected"]);
     let after = pairs(&place);
-    assert_eq!(after.len(), 5);
+    // A pair that does not count is measured again.
+    let counted = after.values().filter(|text| !text.contains("\"dropped\": \"")).count();
+    assert_eq!(counted, 5, "{after:#?}");
     assert!(before.iter().all(|(path, text)| after[path] == *text), "what was measured stays as it was");
     assert_eq!(topics(&broker), Vec::<String>::new());
     let all = Admin::connect(&broker.address).unwrap().topics().unwrap();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,13 +20,9 @@ use hone_store::web::Web;
 use serde_json::Value;
 
 mod stage;
-use stage::tools::{find, of_checkout, skip};
-use stage::{Broker, Ran, hone, hone_command};
-
-/// A port that nobody listens on at the moment.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use stage::kafka::Kafka;
+use stage::tools::{find, of_checkout};
+use stage::{Broker, Ran, free_port, hone, hone_command};
 
 /// A Prometheus that scrapes every second, on loopback; killed on drop.
 struct Prometheus {
@@ -91,17 +87,27 @@ impl Drop for Prometheus {
     }
 }
 
-/// A load on a topic that is there, for so many seconds.
+/// A load on a topic that is there, for so many seconds. A longer warm-up would be counted in its place.
 fn load<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     address: &str,
     topic: &str,
     more: &[&str],
 ) -> thread::ScopedJoinHandle<'scope, Value> {
-    let mut args: Vec<String> =
-        ["load", address, "--topic", topic, "--warmup", "20", "--json", "--quiet", "--schedule", "uniform"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut args: Vec<String> = [
+        "load",
+        address,
+        "--topic",
+        topic,
+        "--warmup-limit",
+        "0",
+        "--json",
+        "--quiet",
+        "--schedule",
+        "uniform",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     args.extend(more.iter().map(|arg| (*arg).to_owned()));
     // A window that a busy machine disturbed ends with 1, and its counts are as good as any.
     scope.spawn(move || hone(&args.iter().map(String::as_str).collect::<Vec<_>>()).json())
@@ -338,84 +344,40 @@ fn expect_panels(prometheus: &Prometheus) {
     assert!(asked >= 18, "only {asked} queries");
 }
 
-/// Apache Kafka by `bench/kafka.sh`, with the JMX exporter; ended on drop.
-struct Kafka {
-    child: Child,
-    address: String,
-    metrics: String,
-    data: tempfile::TempDir,
+/// What lies in the segments of a topic: batches, records, bytes.
+fn on_disk(kafka: &Kafka, topic: &str) -> [u64; 3] {
+    let mut sums = [0; 3];
+    for folder in fs::read_dir(kafka.data.path().join("data")).unwrap().flatten() {
+        let is_ours = folder
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.rsplit_once('-').is_some_and(|(own, _)| own == topic));
+        for segment in is_ours.then(|| segments(&folder.path())).into_iter().flatten() {
+            scan(&fs::read(&segment).unwrap(), 0, |seen, _| {
+                sums[0] += 1;
+                sums[1] += seen.header.record_count as u64;
+                sums[2] += seen.bytes;
+            });
+        }
+    }
+    sums
 }
 
-impl Kafka {
-    /// `None` is a skip.
-    fn start() -> Option<Self> {
-        if !of_checkout(".hone/kafka/jmx-exporter").exists() {
-            skip("Apache Kafka and the JMX exporter are not in .hone/kafka: bench/kafka.sh fetch");
-            return None;
-        }
-        let data = tempfile::tempdir().unwrap();
-        let metrics_port = free_port();
-        let mut child = Command::new(of_checkout("bench/kafka.sh"))
-            .arg("run")
-            .arg(data.path())
-            .env("METRICS_PORT", metrics_port.to_string())
-            .env("KAFKA_HEAP", "400M")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split_whitespace().find_map(|word| word.strip_prefix("kafka="));
-        let address = address.unwrap_or_else(|| panic!("Kafka did not start: `{line}`")).to_owned();
-        Some(Self { child, address, metrics: format!("127.0.0.1:{metrics_port}"), data })
-    }
-
-    /// What lies in the segments of a topic: batches, records, bytes.
-    fn on_disk(&self, topic: &str) -> [u64; 3] {
-        let mut sums = [0; 3];
-        for folder in fs::read_dir(self.data.path().join("data")).unwrap().flatten() {
-            let is_ours = folder
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.rsplit_once('-').is_some_and(|(own, _)| own == topic));
-            for segment in is_ours.then(|| segments(&folder.path())).into_iter().flatten() {
-                scan(&fs::read(&segment).unwrap(), 0, |seen, _| {
-                    sums[0] += 1;
-                    sums[1] += seen.header.record_count as u64;
-                    sums[2] += seen.bytes;
-                });
-            }
-        }
-        sums
-    }
-
-    /// What Kafka has counted of a topic, in the same order.
-    fn counted(&self, topic: &str) -> [u64; 3] {
-        let page = Web::open(None)
-            .unwrap()
-            .get(&format!("http://{}/metrics", self.metrics), &[], &|| false)
-            .unwrap();
-        ["totalproducerequests", "messagesin", "bytesin"].map(|bean| {
-            let name = format!("kafka_server_brokertopicmetrics_{bean}_total");
-            let mut samples = exposition::read_only(&page, |own| own == name).map(Result::unwrap);
-            let found = samples.find(|sample| sample.labels.get("topic").as_deref() == Some(topic));
-            found.unwrap_or_else(|| panic!("no {name} of {topic}")).value as u64
-        })
-    }
+/// What Kafka has counted of a topic, in the same order.
+fn counted(kafka: &Kafka, topic: &str) -> [u64; 3] {
+    let page =
+        Web::open(None).unwrap().get(&format!("http://{}/metrics", kafka.metrics), &[], &|| false).unwrap();
+    ["totalproducerequests", "messagesin", "bytesin"].map(|bean| {
+        let name = format!("kafka_server_brokertopicmetrics_{bean}_total");
+        let mut samples = exposition::read_only(&page, |own| own == name).map(Result::unwrap);
+        let found = samples.find(|sample| sample.labels.get("topic").as_deref() == Some(topic));
+        found.unwrap_or_else(|| panic!("no {name} of {topic}")).value as u64
+    })
 }
 
 fn segments(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     files.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect()
-}
-
-impl Drop for Kafka {
-    fn drop(&mut self) {
-        // SAFETY: the child has not been waited for, so its pid is its own.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
-        let _ = self.child.wait();
-    }
 }
 
 /// K1 and K2: `TotalProduceRequestsPerSec` counts batches, also where a request has several.
@@ -440,7 +402,7 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
             "--quiet",
         ];
         assert!(facts(&hone(&begin).json(), "acked_requests") > 0.0);
-        (kafka.counted(name), kafka.on_disk(name))
+        (counted(&kafka, name), on_disk(&kafka, name))
     });
     let Some(prometheus) = Prometheus::scraping(&kafka.metrics, &["mixin/rendered/rules/kafka-jmx.yaml"])
     else {
@@ -487,11 +449,11 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
             near("rule", recorded[name], truth.batch_bytes, MOVING);
         }
     });
-    for (name, (counted, on_disk)) in ["one", "several"].into_iter().zip(at_first) {
+    for (name, (before, lay)) in ["one", "several"].into_iter().zip(at_first) {
         let since = |now: [u64; 3], then: [u64; 3]| [0, 1, 2].map(|kind| now[kind] - then[kind]);
-        let (counted, on_disk) = (since(kafka.counted(name), counted), since(kafka.on_disk(name), on_disk));
-        assert_eq!(counted, on_disk, "batches, records, bytes of {name}");
-        assert!(on_disk[0] > 1_000, "{name}: {on_disk:?}");
+        let written = since(on_disk(&kafka, name), lay);
+        assert_eq!(since(counted(&kafka, name), before), written, "batches, records, bytes of {name}");
+        assert!(written[0] > 1_000, "{name}: {written:?}");
     }
 }
 

@@ -11,6 +11,7 @@ use std::process::Command;
 
 mod stage;
 use stage::clients::alone;
+use stage::kafka::Kafka;
 use stage::{Broker, hone_in};
 
 /// The page of a path of `host:port`.
@@ -137,6 +138,25 @@ fn a_comparison_of_polling_targets_finds_the_planted_effect() {
     );
     let ratio = primary["estimate"]["ratio"].as_f64().unwrap();
     assert!((ratio / 1.5 - 1.0).abs() < 0.03, "{ratio} of 1.5");
+}
+
+/// Nothing polls in Kafka, so its exporter's counter and the clock of its process know the same work.
+#[test]
+fn a_real_kafkas_exporter_agrees_with_the_clock_of_its_process() {
+    let _alone = alone();
+    let Some(kafka) = Kafka::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["load", &kafka.address, "--metrics", &kafka.metrics];
+    let load = ["--rate", "4000", "--duration", "8", "--warmup-limit", "15", "--lateness-limit", "2000"];
+    let ran = hone_in(folder.path(), &[&args[..], &load, &["--quiet", "--json"]].concat());
+    // Whether it is warm by then is not the question here.
+    let window = ran.json();
+    let facts = &window["body"]["facts"];
+    let (busy, clock) = (&facts["target_busy"], facts["target_cpu"]["total_s"].as_f64().unwrap());
+    assert_eq!(busy["counter"], "process_cpu_seconds_total", "{busy}");
+    let ratio = busy["busy_s"].as_f64().unwrap() / clock;
+    // The page itself takes a third of a second of CPU, of which Hone takes off what it measured; the clock of the JVM is read within it.
+    assert!((ratio - 1.0).abs() < 0.1, "{busy} where the process took {clock} s: {ratio}");
 }
 
 /// The embedded broker's own counter, of a command whose second port is filled in.

@@ -1022,7 +1022,7 @@ diagnose = false
 train = ["binary", "json"]
 judge = ["judge"]
 pprof_windows = 2
-pprof_window_s = 2
+pprof_window_s = 4
 go_bench = { packages = ["./..."], pattern = "Parse|CollectJSON", count = 8, benchtime = "20x" }
 place = true
 [compare]
@@ -1239,7 +1239,7 @@ fn a_load_that_fails_leaves_no_profile(bench: &Bench) {
             "./load -to 127.0.0.1:{port} -requests {operations} -records 200",
             "./flaky.sh -to 127.0.0.1:{port} -requests 50 -records 20",
         )
-        .replace("pprof_window_s = 2", "pprof_window_s = 300");
+        .replace("pprof_window_s = 4", "pprof_window_s = 300");
     bench.write(&text);
     let begun = std::time::Instant::now();
     let ran = bench.hone(&[]).expect_code(1);

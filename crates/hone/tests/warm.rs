@@ -3,14 +3,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start servers as their users do")]
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 mod stage;
 use stage::tools::{of_checkout, skip};
-use stage::{Broker, hone_command, hone_in};
+use stage::{Broker, free_port, hone_command, hone_in};
 
 /// A JVM in front of a broker; both are killed on drop.
 struct Front {
@@ -24,10 +24,6 @@ impl Drop for Front {
         let _ = self.java.kill();
         let _ = self.java.wait();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The compiled class; `None` where no JDK is there.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 pub mod clients;
+pub mod kafka;
 pub mod middleman;
 pub mod papers;
 pub mod tools;
@@ -164,6 +165,11 @@ pub fn cut_after(broker: &str, bytes: usize, last_words: &'static [u8]) -> Strin
         }
     });
     format!("127.0.0.1:{port}")
+}
+
+/// A port that nobody listens on at the moment.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Processes whose command line holds this text, which a test made unlike any other.

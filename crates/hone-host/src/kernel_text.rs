@@ -271,29 +271,46 @@ pub(crate) fn process_stat(stat: &str) -> Option<ProcessStat> {
     })
 }
 
-/// A listening socket of `/proc/net/tcp` or `tcp6`.
+/// A row of `/proc/net/tcp` or `tcp6`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Listening {
-    pub(crate) address: SocketAddr,
+pub(crate) struct Socket {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    /// As in the kernel's `net/tcp_states.h`.
+    pub(crate) state: u8,
     pub(crate) inode: u64,
 }
 
-/// State 0A of the kernel's `net/tcp_states.h`.
-const TCP_LISTEN: &str = "0A";
+const TCP_ESTABLISHED: u8 = 0x01;
+const TCP_LISTEN: u8 = 0x0A;
 
-/// The listening sockets of `/proc/net/tcp` or `/proc/net/tcp6`.
-pub(crate) fn listening(table: &str) -> Vec<Listening> {
-    table.lines().filter_map(listening_line).collect()
+impl Socket {
+    pub(crate) fn listens(&self) -> bool {
+        self.state == TCP_LISTEN
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state == TCP_ESTABLISHED
+    }
 }
 
-fn listening_line(line: &str) -> Option<Listening> {
+/// The sockets of `/proc/net/tcp` or `/proc/net/tcp6`.
+pub(crate) fn sockets(table: &str) -> Vec<Socket> {
+    table.lines().filter_map(socket_line).collect()
+}
+
+fn socket_line(line: &str) -> Option<Socket> {
     let columns: Vec<&str> = line.split_whitespace().collect();
-    if *columns.get(3)? != TCP_LISTEN {
-        return None;
-    }
-    let (address, port) = columns.get(1)?.split_once(':')?;
-    let address = SocketAddr::new(ip_of_hex(address)?, u16::from_str_radix(port, 16).ok()?);
-    Some(Listening { address, inode: columns.get(9)?.parse().ok()? })
+    let place = |at: usize| {
+        let (address, port) = columns.get(at)?.split_once(':')?;
+        Some(SocketAddr::new(ip_of_hex(address)?, u16::from_str_radix(port, 16).ok()?))
+    };
+    Some(Socket {
+        local: place(1)?,
+        remote: place(2)?,
+        state: u8::from_str_radix(columns.get(3)?, 16).ok()?,
+        inode: columns.get(9)?.parse().ok()?,
+    })
 }
 
 /// The kernel prints an address as 32-bit words in the byte order of the machine.
@@ -426,15 +443,25 @@ mod tests {
     /// A line as the kernel of a little-endian machine prints it.
     #[test]
     #[cfg(target_endian = "little")]
-    fn listening_sockets_of_both_families() {
+    fn sockets_of_both_families() {
+        let socket = |local: &str, remote: &str, state, inode| Socket {
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            state,
+            inode,
+        };
         let v4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
              0: 0100007F:2384 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1153 1 0 100 0\n   \
              1: 0100007F:2384 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 1154 1 0 20 4\n";
-        assert_eq!(listening(v4), [Listening { address: "127.0.0.1:9092".parse().unwrap(), inode: 1153 }]);
+        let listens = socket("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 1153);
+        let connected = socket("127.0.0.1:9092", "127.0.0.1:50000", 0x01, 1154);
+        assert_eq!(sockets(v4), [listens, connected]);
+        assert!(listens.listens() && !listens.is_connected());
+        assert!(connected.is_connected() && !connected.listens());
         let v6 = "   0: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A \
              00000000:00000000 00:00000000 00000000     0        0 77 1 0 100 0 0 10 0\n";
-        assert_eq!(listening(v6), [Listening { address: "[::1]:80".parse().unwrap(), inode: 77 }]);
-        assert_eq!(listening("0: 0100007F:2384 0 0A\n0: xyz:1 0 0A a b c d e 1\n"), []);
+        assert_eq!(sockets(v6), [socket("[::1]:80", "[::]:0", 0x0A, 77)]);
+        assert_eq!(sockets("0: 0100007F:2384 0 0A\n0: xyz:1 0 0A a b c d e 1\n"), []);
     }
 
     #[test]
@@ -451,7 +478,7 @@ mod tests {
         fn no_text_makes_a_parser_panic(text in "\\PC*|[ -~\n\t]*|[0-9A-Fa-f:() ,\\-\nKM]*") {
             let _ = (cpu_model(&text), cores_in_cpuinfo(&text), has_hypervisor_flag(&text), cores_in_list(&text));
             let _ = (memory_bytes(&text), cache_bytes(&text), os_name(&text), load_average_1m(&text));
-            let _ = (cpu_ticks(&text), process_stat(&text), listening(&text), local_ipv4(&text));
+            let _ = (cpu_ticks(&text), process_stat(&text), sockets(&text), local_ipv4(&text));
             let _ = (local_ipv6(&text), socket_inode(&text), ip_of_hex(&text));
         }
 
@@ -465,7 +492,7 @@ mod tests {
             for line in lines {
                 let damaged: String =
                     line.chars().enumerate().map(|(i, c)| if i == at { with } else { c }).collect();
-                let _ = (process_stat(&damaged), cpu_ticks(&damaged), listening(&damaged));
+                let _ = (process_stat(&damaged), cpu_ticks(&damaged), sockets(&damaged));
             }
         }
 
@@ -474,7 +501,8 @@ mod tests {
             let hex = u32::from_ne_bytes(Ipv4Addr::from_bits(ip).octets());
             let line = format!("0: {hex:08X}:{port:04X} 00000000:0000 0A 0:0 00:0 0 0 0 {inode} 1");
             let address = SocketAddr::new(Ipv4Addr::from_bits(ip).into(), port);
-            prop_assert_eq!(listening(&line), vec![Listening { address, inode }]);
+            let found: Vec<_> = sockets(&line).into_iter().map(|one| (one.local, one.listens(), one.inode)).collect();
+            prop_assert_eq!(found, vec![(address, true, inode)]);
         }
     }
 }

@@ -67,6 +67,7 @@ pub mod throttle;
 pub mod tools;
 mod udev;
 pub mod under_load;
+pub mod upstream;
 pub mod uses;
 
 pub use error::HostError;

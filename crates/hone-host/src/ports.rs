@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use crate::HostError;
-use crate::kernel_text;
+use crate::kernel_text::{self, Socket};
 
 /// Who listens on an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub fn listener(address: SocketAddr) -> Result<Listener, HostError> {
     listener_under(Path::new("/"), address)
 }
 
-fn listener_under(root: &Path, address: SocketAddr) -> Result<Listener, HostError> {
+pub(crate) fn listener_under(root: &Path, address: SocketAddr) -> Result<Listener, HostError> {
     if !is_local(root, address.ip()) {
         return Ok(Listener::Elsewhere);
     }
@@ -91,16 +91,21 @@ pub fn program_of(pid: u32) -> Option<String> {
 /// The programs of a process's tree that listen on a TCP port, by name, each once.
 pub fn listeners_below(pid: u32) -> Vec<String> {
     let root = Path::new("/");
-    let tables =
-        ["tcp", "tcp6"].map(|name| fs::read_to_string(root.join("proc/net").join(name)).unwrap_or_default());
     let inodes: Vec<u64> =
-        tables.iter().flat_map(|table| kernel_text::listening(table)).map(|socket| socket.inode).collect();
+        sockets(root).into_iter().filter(Socket::listens).map(|socket| socket.inode).collect();
     let tree = crate::cpu::tree(pid).unwrap_or_default();
     let listening = tree.into_iter().filter(|pid| holds(&root.join(format!("proc/{pid}/fd")), &inodes));
     let mut names: Vec<String> = listening.filter_map(program_of).collect();
     names.sort();
     names.dedup();
     names
+}
+
+/// The TCP sockets of this network namespace, as far as they can be read.
+pub(crate) fn sockets(root: &Path) -> Vec<Socket> {
+    // A kernel without IPv6 has no second table.
+    let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(root.join("proc/net").join(name)));
+    tables.into_iter().flatten().flat_map(|table| kernel_text::sockets(&table)).collect()
 }
 
 fn is_local(root: &Path, ip: IpAddr) -> bool {
@@ -114,17 +119,13 @@ fn is_local(root: &Path, ip: IpAddr) -> bool {
 
 /// The sockets that a connection to the address can reach: those bound to it, else those bound to every address.
 fn inodes_for(root: &Path, address: SocketAddr) -> Result<Vec<u64>, HostError> {
-    let mut sockets = Vec::new();
     let first = root.join("proc/net/tcp");
-    let text = fs::read_to_string(&first).map_err(|source| HostError::Read { path: first, source })?;
-    sockets.extend(kernel_text::listening(&text));
-    // A kernel without IPv6 has no such table.
-    let second = fs::read_to_string(root.join("proc/net/tcp6")).unwrap_or_default();
-    sockets.extend(kernel_text::listening(&second));
+    fs::metadata(&first).map_err(|source| HostError::Read { path: first, source })?;
+    let sockets = sockets(root);
 
     let wanted = address.ip().to_canonical();
-    let with_port = sockets.iter().filter(|socket| socket.address.port() == address.port());
-    let bound_to = |socket: &kernel_text::Listening| socket.address.ip().to_canonical();
+    let with_port = sockets.iter().filter(|socket| socket.listens() && socket.local.port() == address.port());
+    let bound_to = |socket: &Socket| socket.local.ip().to_canonical();
     let (mut exact, mut general) = (Vec::new(), Vec::new());
     for socket in with_port {
         let bound = bound_to(socket);

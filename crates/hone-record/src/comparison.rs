@@ -469,6 +469,9 @@ pub struct Comparison {
     /// Whose CPU was measured of A and of B, see [`crate::Environment::measured`]. Empty in older records.
     #[serde(default)]
     pub measured: [Vec<String>; 2],
+    /// Whom these processes of A and of B passed work on to without its CPU being measured, see [`crate::Environment::behind`].
+    #[serde(default)]
+    pub behind: [Vec<String>; 2],
 }
 
 /// An arm whose builds are not known to have their hot code at other places: the luck of its layout is in no interval.
@@ -578,7 +581,7 @@ impl Comparison {
     }
 
     /// That a CPU limit stopped an arm, for people; `None` where none was stopped. Its latencies are the limit's then.
-    pub fn throttled_words(&self) -> Option<String> {
+    fn throttled_words(&self) -> Option<String> {
         let [a, b] = [0, 1].map(|side| self.throttling(side));
         if ![a, b].into_iter().flatten().any(Throttling::is_felt) {
             return None;
@@ -589,6 +592,25 @@ impl Comparison {
             None => format!("{name} has no limit"),
         };
         Some(format!("Throttled: {}; {}. Latencies contain these waits.", arm("A", a), arm("B", b)))
+    }
+
+    /// What measured processes passed on, for people; `None` where they kept it all, or nobody knows.
+    fn uncounted_words(&self) -> Option<String> {
+        let [a, b] = self.behind.each_ref().map(|servers| servers.join(", "));
+        let told = [("A", a), ("B", b)].into_iter().filter(|(_, servers)| !servers.is_empty());
+        let told: Vec<String> =
+            told.map(|(arm, servers)| format!("{arm} passes work on to {servers}")).collect();
+        (!told.is_empty()).then(|| {
+            format!(
+                "Not counted: {}; the CPU and memory there are in no figure of this comparison.",
+                told.join("; ")
+            )
+        })
+    }
+
+    /// What has to be known of the figures besides the verdict, as sentences.
+    pub fn reservations(&self) -> Vec<String> {
+        self.throttled_words().into_iter().chain(self.uncounted_words()).collect()
     }
 
     /// Whether B is worse since it alone does not sustain the load, and A does. What metrics say of the rest is then no news.

@@ -375,6 +375,9 @@ pub struct Environment {
     /// The processes whose CPU and memory were measured, by the name of their program, and how they were found. Empty in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<String>,
+    /// Servers of this machine that they passed work on to, and that were not measured: what stands behind a proxy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<String>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
     /// The commit of the target, as whoever loaded it has said.

@@ -86,7 +86,7 @@ fn qualifications(comparison: &Comparison) -> Vec<String> {
         let worst = difference(end, &wording(estimate.metric));
         format!("The guard rail {} is not decided: it may be {worst}.", noun(comparison, estimate.metric))
     });
-    troubles.into_iter().chain(unseen).chain(undecided).chain(comparison.throttled_words()).collect()
+    troubles.into_iter().chain(unseen).chain(undecided).chain(comparison.reservations()).collect()
 }
 
 /// That B alone failed again and again.

@@ -352,6 +352,9 @@ impl Running {
     pub(crate) fn targets(&self, brokers: &BTreeMap<i32, String>) -> Targets {
         let Some(started) = &self.started else { return Targets::behind(brokers) };
         let pid = started.session.pid();
+        if let Some(why) = started.sends_elsewhere(brokers) {
+            return Targets::unknown(why);
+        }
         match &started.whose {
             Whose::Program => Targets::started(pid),
             Whose::Daemon(daemon) => Targets::followed(pid, daemon.pid()),
@@ -451,6 +454,21 @@ impl Running {
 }
 
 impl Started {
+    /// A command may answer on its port with the addresses of brokers that it has not started: the load goes there, and passes it by.
+    fn sends_elsewhere(&self, brokers: &BTreeMap<i32, String>) -> Option<String> {
+        let is_own = |pid: u32| {
+            let of_daemon = matches!(&self.whose, Whose::Daemon(daemon) if is_below(daemon.pid(), pid));
+            of_daemon || is_of(&self.session, pid)
+        };
+        brokers.iter().find_map(|(id, address)| {
+            let (pid, program) = targets::listens_on(address).filter(|(pid, _)| !is_own(*pid))?;
+            Some(format!(
+                "the load goes to broker {id} at {address}, which is {program} (process {pid}), none of the processes that the command has \
+                 started"
+            ))
+        })
+    }
+
     fn stop_call(&self) -> Result<Option<Call>> {
         let call = |words: &Vec<String>| self.ways.call("stop", words, &self.filling);
         Ok(self.ways.stop.as_ref().map(call).transpose()?.map(|call| call.limit(self.grace)))

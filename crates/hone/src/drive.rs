@@ -329,8 +329,9 @@ impl InARow {
 
 fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
     let found = hone_compare::judge(&contest.design, &pairs);
-    let (unlike_promises, measured) = seen_of_targets(contest, &pairs, |a, b| {
-        (hone_record::unlike_promises([a, b]), [a.measured.clone(), b.measured.clone()])
+    let (unlike_promises, measured, behind) = seen_of_targets(contest, &pairs, |a, b| {
+        let behind = [a, b].map(|of| of.behind.clone());
+        (hone_record::unlike_promises([a, b]), [a, b].map(|of| of.measured.clone()), behind)
     });
     let [a, b] = contest.names.clone();
     let [workload, other] = contest.workloads.clone();
@@ -341,6 +342,7 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         workload,
         unlike_promises,
         measured,
+        behind,
         design: contest.design.clone(),
         unmeasured_pairs: unmeasured(&contest.design, &pairs),
         pairs,

@@ -1,6 +1,6 @@
 //! The target's CPU and memory around a window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use hone_host::cpu::{self, CpuSample, SystemSample};
@@ -8,6 +8,7 @@ use hone_host::memory::Watch;
 use hone_host::observe;
 use hone_host::pressure::{self, Pressure};
 use hone_host::throttle::{self, ThrottleSample};
+use hone_host::upstream::{Upstream, UpstreamWatch};
 use hone_load::{Probe, ProbeFacts};
 use hone_record::{CpuSeconds, Window};
 
@@ -35,6 +36,9 @@ pub(crate) struct TargetProbe {
     course: Option<Course>,
     /// What that saw.
     points: Vec<Point>,
+    upstreams: Option<UpstreamWatch>,
+    /// Whom the targets passed work on to in the last window.
+    behind: BTreeSet<Upstream>,
     /// Its own counters since right before the window; what came of them after it.
     meter: Option<Meter>,
     busy_unknown: Option<String>,
@@ -67,6 +71,8 @@ impl TargetProbe {
             memory: None,
             course: None,
             points: Vec::new(),
+            upstreams: None,
+            behind: BTreeSet::new(),
             meter: None,
             busy_unknown: None,
         }
@@ -105,6 +111,7 @@ impl TargetProbe {
             environment.unknown.push(why.to_owned());
         }
         environment.measured = self.targets.names();
+        environment.behind = self.behind.iter().map(Upstream::words).collect();
         environment.machine = observe::machine(Path::new("/"));
         environment.pressure.clone_from(&self.pressure);
         if self.pressure.is_empty() {
@@ -118,6 +125,7 @@ impl Probe for TargetProbe {
         self.before = Some(self.look());
         self.course = Course::start(&self.targets.pids);
         self.memory = Watch::start(&self.targets.pids);
+        self.upstreams = UpstreamWatch::start(&self.targets.pids);
     }
 
     fn stop(&mut self) -> ProbeFacts {
@@ -126,6 +134,7 @@ impl Probe for TargetProbe {
         self.busy_unknown = busy.as_ref().err().cloned();
         self.points = self.course.take().map(Course::stop).unwrap_or_default();
         let target_memory = self.memory.take().and_then(Watch::stop);
+        self.behind = self.upstreams.take().map(UpstreamWatch::stop).unwrap_or_default();
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
         self.pressure = pressure::between(&before.pressure, &after.pressure);
         let ours = used(&before.ours, &after.ours);

@@ -511,6 +511,7 @@ pub(crate) fn judged(
         one_layout: Vec::new(),
         unlike_promises: Vec::new(),
         measured: Default::default(),
+        behind: Default::default(),
     }
 }
 

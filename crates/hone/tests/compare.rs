@@ -1,10 +1,16 @@
 //! `hone compare` on real brokers: addresses and commands, duet and solo, and what stands on the disk afterwards.
 
+#![expect(clippy::disallowed_methods, reason = "tests start proxies as their users do")]
+
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
 
 mod stage;
-use stage::{Broker, hone, hone_in};
+use stage::{Broker, hone, hone_command, hone_in};
 
 fn broker_command(options: &str) -> String {
     let hone = env!("CARGO_BIN_EXE_hone");
@@ -478,4 +484,94 @@ fn a_command_that_leaves_its_server_behind_and_ends_is_refused_by_name() {
     let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(2);
     ran.expect_error("in the background; Hone has ended that");
     assert_eq!(left_behind(folder.path()), Vec::<String>::new());
+}
+
+/// Passes connections on, as a proxy does: `proxy.py LISTEN TO`.
+const PROXY: &str = "
+import socket, sys, threading
+def place(text):
+    host, port = text.rsplit(':', 1)
+    return host, int(port)
+def passed(source, sink):
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+front = socket.create_server(place(sys.argv[1]))
+while True:
+    client, _ = front.accept()
+    server = socket.create_connection(place(sys.argv[2]))
+    threading.Thread(target=passed, args=(client, server), daemon=True).start()
+    threading.Thread(target=passed, args=(server, client), daemon=True).start()
+";
+
+/// A broker whose clients all come through a proxy: it tells them the proxy's address as its own.
+struct Behind {
+    broker: Broker,
+    front: String,
+    proxy: Child,
+}
+
+impl Behind {
+    fn start(python: &Path) -> Self {
+        let front = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let broker = Broker::start_as(hone_command().args(["broker", "--advertise", &front]));
+        let proxy = Command::new(python).args(["-c", PROXY, &front, &broker.address]).spawn().unwrap();
+        while TcpStream::connect(&front).is_err() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Self { broker, front, proxy }
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        let _ = self.proxy.kill();
+        let _ = self.proxy.wait();
+    }
+}
+
+/// The proxy is what listens and what is measured; who does the work behind it is said wherever the result is.
+#[test]
+fn what_stands_behind_a_local_proxy_is_named() {
+    let Some(python) = stage::clients::python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (Behind::start(&python), Broker::start());
+    let args =
+        ["compare", &a.front, &b.address, "--mode", "solo", "--control-pairs", "0", "--keep-disturbed"];
+    let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let server = format!("hone (process {}) at {}", a.broker.child.id(), a.broker.address);
+    let wanted =
+        format!("Not counted: A passes work on to {server}; the CPU and memory there are in no figure");
+    assert!(said.contains(&wanted), "{said}");
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    assert!(comment.expect_code(0).stdout.contains(&wanted));
+    let record: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("runs/compare-001/comparison.json")).unwrap())
+            .unwrap();
+    assert_eq!(record["body"]["behind"], serde_json::json!([[server], []]));
+}
+
+/// What a command starts answers on its port, and sends its clients to a broker that was there before.
+#[test]
+fn a_command_that_the_load_passes_by_is_refused_by_name() {
+    let Some(python) = stage::clients::python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let before = Broker::start();
+    let script = folder.path().join("proxy.py");
+    fs::write(&script, PROXY).unwrap();
+    let (python, script) = (python.display(), script.display());
+    let b = format!("{python} {script} 127.0.0.1:{{port}} {}", before.address);
+    let args = ["compare", &broker_command(""), &b, "--mode", "solo", "--control-pairs", "0"];
+    let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(2);
+    let why = format!(
+        "the load goes to broker 1 at {}, which is hone (process {}), none of the processes that the command has started",
+        before.address,
+        before.child.id()
+    );
+    ran.expect_error(&why);
 }

@@ -221,6 +221,7 @@ pub(crate) fn bare_comparison(
         one_layout: Vec::new(),
         unlike_promises: Vec::new(),
         measured: Default::default(),
+        behind: Default::default(),
     }
 }
 
@@ -308,6 +309,7 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         one_layout: Vec::new(),
         unlike_promises: Vec::new(),
         measured: Default::default(),
+        behind: Default::default(),
     }
 }
 
@@ -666,6 +668,7 @@ pub(crate) fn eventful() -> Window {
     });
     window.environment = Some(hone_record::Environment {
         measured: vec!["hone (process 7)".to_owned()],
+        behind: Vec::new(),
         machine: machine(),
         pressure: BTreeMap::from([("cpu".to_owned(), 0.25)]),
         brokers: BTreeMap::from([(1, "10.0.0.1:9092".to_owned())]),

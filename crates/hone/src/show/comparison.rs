@@ -76,10 +76,11 @@ pub(crate) fn comment(comparison: &Comparison) -> String {
         .change
         .as_ref()
         .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.words())));
-    let throttled = comparison.throttled_words().map_or(String::new(), |words| format!("\n\n{words}"));
+    let reservations: String =
+        comparison.reservations().iter().map(|words| format!("\n\n{}", in_a_cell(words))).collect();
     let machine = &comparison.machine;
     format!(
-        "**{}**{}\n\n{}{throttled}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
+        "**{}**{}\n\n{}{reservations}\n{table}\n<sub>{} A/B pairs under {} on {} cores of {}; measured by hone.</sub>\n",
         in_a_cell(&headline(comparison)),
         change,
         in_a_cell(rest),
@@ -351,7 +352,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         let [a, b] = comparison.measured.each_ref().map(|names| measured(names));
         lines.push(format!("Measured processes in the first A/B pair: {a} in A, {b} in B."));
     }
-    lines.extend(comparison.throttled_words());
+    lines.extend(comparison.reservations());
     lines.extend(comparison.unlike_loads());
     lines.extend(unmet(comparison));
     let primary = comparison.primary().and_then(|primary| Some((primary, primary.estimate.builds?)));
@@ -499,6 +500,7 @@ pub(crate) mod tests {
             one_layout: Vec::new(),
             unlike_promises: Vec::new(),
             measured: Default::default(),
+            behind: Default::default(),
         }
     }
 

@@ -267,8 +267,15 @@ fn target_words(window: &Window) -> String {
     let measured: Vec<&str> =
         window.environment.iter().flat_map(|environment| &environment.measured).map(String::as_str).collect();
     let of = if measured.is_empty() { String::new() } else { format!(", of {}", measured.join(" and ")) };
+    let behind: Vec<&str> =
+        window.environment.iter().flat_map(|environment| &environment.behind).map(String::as_str).collect();
+    let behind = if behind.is_empty() {
+        String::new()
+    } else {
+        format!("; NOT counted is {}, which work is passed on to", behind.join(" and "))
+    };
     format!(
-        "{} µs/record, {} µs/request{user}{beyond}{part}{of}",
+        "{} µs/record, {} µs/request{user}{beyond}{part}{of}{behind}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )

@@ -18,9 +18,13 @@ pub(crate) fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> 
     let planned = |wanted: PairKind| {
         design.order[..design.planned()].iter().filter(|kind| **kind == wanted).count() as u32
     };
+    // Whoever hears of it at the end can choose nothing any more.
+    if planned(PairKind::Control) <= controls {
+        return None;
+    }
     let layout = Layout {
         pairs: planned(PairKind::Test),
-        more_control_pairs: planned(PairKind::Control).saturating_sub(controls),
+        more_control_pairs: planned(PairKind::Control) - controls,
         // The luck of several layouts comes on top of it.
         blocks: 1,
     };

@@ -118,6 +118,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "this crate knows no runner")]
     fn a_server_that_a_process_is_connected_to_is_found_and_its_clients_are_not() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();

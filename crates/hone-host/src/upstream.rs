@@ -139,22 +139,16 @@ mod tests {
 
     #[test]
     fn only_connections_that_were_made_from_here_count() {
-        let socket = |local: &str, remote: &str, state, inode| Socket {
-            local: local.parse().unwrap(),
-            remote: remote.parse().unwrap(),
-            state,
-            inode,
-        };
         let sockets = [
-            socket("127.0.0.1:80", "0.0.0.0:0", 0x0A, 1),
-            socket("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 2),
+            Socket::of("127.0.0.1:80", "0.0.0.0:0", 0x0A, 1),
+            Socket::of("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 2),
             // A client of ours, who happens to have the number of a server's port.
-            socket("127.0.0.1:80", "10.0.0.9:9092", 0x01, 3),
-            socket("127.0.0.1:5000", "127.0.0.1:9092", 0x01, 4),
+            Socket::of("127.0.0.1:80", "10.0.0.9:9092", 0x01, 3),
+            Socket::of("127.0.0.1:5000", "127.0.0.1:9092", 0x01, 4),
             // Closed already; of somebody else; to nobody's port.
-            socket("127.0.0.1:5001", "127.0.0.1:9092", 0x06, 5),
-            socket("127.0.0.1:5002", "127.0.0.1:9092", 0x01, 6),
-            socket("127.0.0.1:5003", "127.0.0.1:7", 0x01, 7),
+            Socket::of("127.0.0.1:5001", "127.0.0.1:9092", 0x06, 5),
+            Socket::of("127.0.0.1:5002", "127.0.0.1:9092", 0x01, 6),
+            Socket::of("127.0.0.1:5003", "127.0.0.1:7", 0x01, 7),
         ];
         let held = HashSet::from([1, 3, 4, 5, 7]);
         assert_eq!(clients_of(&sockets, &held), BTreeSet::from(["127.0.0.1:9092".parse().unwrap()]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ mod browser;
 mod sample;
 mod stage;
 use browser::Browser;
-use stage::{Broker, hone_command, hone_in};
+use stage::{Broker, first_line, hone_command, hone_in};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -43,8 +43,7 @@ impl Desk {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line = first_line(&mut child);
         let address = line.trim().strip_prefix("http://").and_then(|url| url.strip_suffix('/'));
         Self { address: address.unwrap_or_else(|| panic!("`{line}`")).to_owned(), child }
     }

@@ -1,10 +1,9 @@
 //! Real Apache Kafka.
 
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use super::free_port;
 use super::tools::{of_checkout, skip};
+use super::{field, first_line, free_port};
 
 /// Apache Kafka by `bench/kafka.sh`, with the JMX exporter; ended on drop.
 pub struct Kafka {
@@ -32,10 +31,7 @@ impl Kafka {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split_whitespace().find_map(|word| word.strip_prefix("kafka="));
-        let address = address.unwrap_or_else(|| panic!("Kafka did not start: `{line}`")).to_owned();
+        let address = field(&first_line(&mut child), "kafka=");
         Some(Self { child, address, metrics: format!("127.0.0.1:{metrics_port}"), data })
     }
 }

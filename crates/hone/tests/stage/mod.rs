@@ -106,13 +106,8 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let field = |name: &str| {
-            let start = line.split_whitespace().find_map(|word| word.strip_prefix(name));
-            start.unwrap_or_else(|| panic!("no {name} in `{line}`")).to_owned()
-        };
-        Self { address: field("kafka="), metrics: field("metrics="), child, data }
+        let line = first_line(&mut child);
+        Self { address: field(&line, "kafka="), metrics: field(&line, "metrics="), child, data }
     }
 
     /// Starts it once more where it was, on the same data, after it was killed.
@@ -125,8 +120,7 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line = first_line(&mut child);
         assert!(line.contains(&self.address), "`{line}`");
         self.child = child;
     }
@@ -165,6 +159,19 @@ pub fn cut_after(broker: &str, bytes: usize, last_words: &'static [u8]) -> Strin
         }
     });
     format!("127.0.0.1:{port}")
+}
+
+/// The first line that a server prints: it is ready then.
+pub fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    line
+}
+
+/// The value of `NAME=VALUE` in a line; `name` ends with `=`.
+pub fn field(line: &str, name: &str) -> String {
+    let value = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+    value.unwrap_or_else(|| panic!("no {name} in `{line}`")).to_owned()
 }
 
 /// A port that nobody listens on at the moment.

@@ -32,22 +32,18 @@ pub(crate) fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> 
     let smallest =
         Outlook::new(&design.rule, primary, pairs)?.smallest_effect(layout, &mut Widths::default());
     let shown = smallest.map(|ratio| 1.0 - 1.0 / ratio);
-    let told = match shown {
-        Some(saved) => format!(
-            "by the first {controls} A/A pairs, {} planned pairs show a saving of {:.1} % or more",
-            layout.pairs,
-            saved * 100.0
-        ),
-        None => {
-            format!("by the first {controls} A/A pairs, {} planned pairs show nothing here", layout.pairs)
-        }
-    };
+    let detected = shown
+        .map_or("no saving at all".to_owned(), |saved| format!("a saving of {:.1} % or more", saved * 100.0));
+    let told = format!(
+        "The first {controls} A/A pairs predict that the planned {} pairs detect {detected}",
+        layout.pairs
+    );
     if shown.is_some_and(|saved| saved <= most_saved * LIKELY_PART) {
         return Some(told);
     }
     Some(format!(
-        "{told}, and a build can save {:.0} % at the very most: what this one saves will hardly be seen. Interrupt (Ctrl-C) and give the load \
-         longer windows or [compare] more pairs in a new run, or let it go on",
+        "{told}. A build can save at most {:.0} % here, so the result will probably be inconclusive.\n  next: let it continue, or press Ctrl-C \
+         and start a run with more pairs or longer windows",
         most_saved * 100.0
     ))
 }
@@ -81,14 +77,14 @@ mod tests {
     #[test]
     fn a_judging_that_can_not_show_what_may_come_is_told_of() {
         let hopeless = told(0.08, 0.13);
-        assert!(hopeless.contains("a build can save 13 % at the very most"), "{hopeless}");
+        assert!(hopeless.contains("A build can save at most 13 % here"), "{hopeless}");
         let hopeful = told(0.005, 0.13);
         assert!(
-            hopeful.ends_with("% or more") && hopeful.contains("12 planned pairs show a saving"),
+            hopeful.ends_with("% or more") && hopeful.contains("the planned 12 pairs detect a saving"),
             "{hopeful}"
         );
         // The noise is the same, and there is more to save.
         assert!(told(0.04, 0.9).ends_with("% or more"));
-        assert!(told(0.04, 0.1).contains("hardly be seen"));
+        assert!(told(0.04, 0.1).contains("probably be inconclusive"));
     }
 }

@@ -264,8 +264,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let mut asked = Asked::of(arguments)?;
     let sides = asked.sides(&security)?;
     if sides.are_alike() {
-        let line =
-            "A and B are the same command: an A/A test, which shows how much two equal arms differ here";
+        let line = "A and B are the same command: this A/A test shows how much two equal arms differ";
         desk.progress.line(line);
     }
     let plan = asked.plan(&sides)?;

@@ -272,7 +272,7 @@ fn target_words(window: &Window) -> String {
     let behind = if behind.is_empty() {
         String::new()
     } else {
-        format!("; NOT counted is {}, which work is passed on to", behind.join(" and "))
+        format!("; it passes work on to {}, which Hone does NOT count", behind.join(" and "))
     };
     format!(
         "{} µs/record, {} µs/request{user}{beyond}{part}{of}{behind}",

@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         disturbance: None,
         both_controls: false,
         reserve: Some(0),
+        effect: None,
         busy: false,
         default_guards: false,
     })?;

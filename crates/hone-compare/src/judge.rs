@@ -319,6 +319,7 @@ mod tests {
             disturbance: None,
             both_controls: false,
             reserve: Some(0),
+            effect: None,
             busy: false,
             default_guards: false,
         };

@@ -22,11 +22,12 @@ mod shift;
 mod stalls;
 mod student;
 mod tail;
+mod turns;
 
 pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
 pub use counts::why_it_does_not_count;
 pub use design::{
-    DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, Plan, default_reserve, pilot, plan,
+    DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, Plan, USUAL_EFFECT, default_reserve, pilot, plan,
     refused_of_what_lives_on, rule_words, too_few,
 };
 pub use disturb::{Neighbours, disturbance, disturbed, own_events};
@@ -40,3 +41,4 @@ pub use saved::{
 };
 pub use shift::{Shift, shift};
 pub use stalls::{StallPair, judge_stalls};
+pub use turns::{More, Turns, place_of};

@@ -139,6 +139,7 @@ impl RoundPlan {
             disturbance: (!self.keep_disturbed).then(|| crate::disturbance(Mode::Solo)),
             both_controls: false,
             reserve: Some(self.reserve()),
+            effect: None,
             default_guards: true,
             busy: self.busy,
         };

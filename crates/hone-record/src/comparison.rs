@@ -94,9 +94,21 @@ pub struct Design {
     /// their layout, in control pairs too. 0 where every pair has processes of its own.
     #[serde(default)]
     pub starts: u32,
-    /// Pairs at the end of `order` that are measured only in place of excluded pairs of their kind. 0 in older designs.
+    /// Pairs at the end of `order` that are measured only in place of excluded pairs of their kind, or for `effect`. 0 in older designs.
     #[serde(default)]
     pub reserve: u32,
+    /// What the pairs have to be able to show; `None` where their number is fixed, and in older designs.
+    #[serde(default)]
+    pub effect: Option<Effect>,
+}
+
+/// The effect for which more pairs than planned are measured where the A/A pairs scatter too much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// As a ratio above 1.
+    pub ratio: f64,
+    /// The most A/B and A/A pairs that come on top of the planned ones, out of the reserve.
+    pub more: [u32; 2],
 }
 
 fn one_build_each() -> [u32; 2] {
@@ -112,14 +124,6 @@ impl Design {
     /// Pairs that are measured in any case: all of the order but the reserve.
     pub fn planned(&self) -> usize {
         self.order.len().saturating_sub(self.reserve as usize)
-    }
-
-    /// Whether a pair of the order has its turn after so many of its kind were measured and counted. A planned pair always has. One of
-    /// the reserve has it while excluded pairs leave fewer of its kind than planned. Only the count decides, never what pairs showed.
-    pub fn is_due(&self, index: usize, counted_of_its_kind: usize) -> bool {
-        let Some(kind) = self.order.get(index) else { return false };
-        let wanted = self.order[..self.planned()].iter().filter(|one| *one == kind).count();
-        index < self.planned() || counted_of_its_kind < wanted
     }
 
     /// The block of a pair; 0 where there are none.

@@ -58,8 +58,9 @@ pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, Curv
 pub use climb::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
 pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
 pub use comparison::{
-    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, LeaningTroubles,
-    MORE_FAILURES, Mode, OneLayout, PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
+    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Effect, Estimate, Judgement,
+    LeaningTroubles, MORE_FAILURES, Mode, OneLayout, PairKind, PairOutcome, Pilot, Promise, Rule, Verdict,
+    control_arm,
 };
 pub use diagnosis::{
     Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Lever,

@@ -210,6 +210,7 @@ mod tests {
             disturbance: None,
             both_controls: false,
             reserve: Some(0),
+            effect: None,
             default_guards: false,
             busy: false,
         }

@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{Neighbours, disturbed, own_events, why_it_does_not_count};
+use hone_compare::{More, Neighbours, Turns, disturbed, own_events, place_of, why_it_does_not_count};
 use hone_host::affinity;
 use hone_load::{Admin, LoadError, Prepared, Settings, Topic};
 use hone_record::{
@@ -152,8 +152,8 @@ pub(crate) struct MeasuredPairs {
 }
 
 /// Measures the pairs of the contest's design in their order, as long as `goes_on` says so: it hears the longest pair so far,
-/// what is left of the clock, and how many pairs count. Pairs of the reserve follow for those that were excluded. Nobody asks what the
-/// pairs showed.
+/// what is left of the clock, and how many pairs count. Pairs of the reserve follow for those that were excluded, and where the A/A pairs
+/// scatter ([`Turns`]). Nobody asks what A/B pairs showed.
 ///
 /// A B that alone fails in pair after pair ends them: [`Comparison::verdict`] calls it worse.
 ///
@@ -165,9 +165,14 @@ pub(crate) fn measure_pairs(
     mut goes_on: impl FnMut(f64, f64, usize) -> bool,
 ) -> Result<MeasuredPairs> {
     let mut pairs: Vec<PairOutcome> = Vec::new();
-    let (mut failures, mut longest_s, mut counted) = (InARow::default(), 0.0_f64, [0_usize; 2]);
+    let (mut failures, mut longest_s, mut turns) = (InARow::default(), 0.0_f64, Turns::new(&contest.design));
     for (index, kind) in contest.design.order.iter().copied().enumerate() {
-        if !contest.design.is_due(index, counted[place_of(kind)]) {
+        if index == contest.design.planned()
+            && let Some(more) = turns.more(&pairs)
+        {
+            progress.line(&more_words(&contest.design, more));
+        }
+        if !turns.is_due(index) {
             continue;
         }
         let note = contest.note(index);
@@ -176,7 +181,8 @@ pub(crate) fn measure_pairs(
             None => {
                 let is_planned = index < contest.design.planned();
                 let clock = contest.clock.filter(|clock| !(clock.for_the_reserve && is_planned));
-                if clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted.iter().sum())) {
+                let counted = turns.counted().iter().sum();
+                if clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
                     return Ok(MeasuredPairs { pairs, is_cut: true });
                 }
                 let pair = contest.measure(index, progress).map_err(|error| contest.in_pair(index, error))?;
@@ -186,7 +192,7 @@ pub(crate) fn measure_pairs(
             }
         };
         longest_s = longest_s.max(pair.took_s);
-        counted[place_of(kind)] += usize::from(pair.dropped.is_none());
+        turns.count(&pair);
         pairs.push(pair);
         let outlook = contest.most_saved.filter(|_| failed.is_some());
         let outlook = outlook.and_then(|saved| crate::outlook::words(&contest.design, &pairs, saved));
@@ -200,13 +206,26 @@ pub(crate) fn measure_pairs(
                     return Ok(MeasuredPairs { pairs, is_cut: true });
                 }
             }
-            row if counted != [0, 0] && only_late(row, kind, &pairs) => {}
+            row if turns.counted() != [0, 0] && only_late(row, kind, &pairs) => {}
             // What was measured is enough for an interval: it is not thrown away for what comes behind it, and the reserve ends the run.
-            _ if counted[place_of(kind)] >= hone_compare::FEWEST_PAIRS as usize => {}
+            _ if turns.counted()[place_of(kind)] >= hone_compare::FEWEST_PAIRS as usize => {}
             _ => bail!(GaveUp::after(kind, &pairs)),
         }
     }
     Ok(MeasuredPairs { pairs, is_cut: false })
+}
+
+/// Why a run takes longer than planned.
+fn more_words(design: &Design, more: More) -> String {
+    let percent = |ratio: f64| format!("{:.0} %", (ratio - 1.0) * 100.0);
+    let found = more.planned_ratio.map_or("no difference".to_owned(), percent);
+    let [tests, controls] = more.pairs;
+    format!(
+        "  The A/A pairs predict that {} A/B pairs find a difference of {found} or more, and not one of {}: up to {tests} A/B and {controls} A/A \
+         pairs more are measured",
+        design.pairs,
+        percent(more.wanted_ratio)
+    )
 }
 
 /// So many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of the cases,
@@ -232,11 +251,6 @@ fn only_late(row: u32, kind: PairKind, pairs: &[PairOutcome]) -> bool {
 /// Whether one side had trouble and the other had none.
 fn is_alone_in_trouble(side: usize, pair: &PairOutcome) -> bool {
     !pair.troubles[side].is_empty() && pair.troubles[1 - side].is_empty()
-}
-
-/// Where a kind of pair is counted.
-fn place_of(kind: PairKind) -> usize {
-    usize::from(kind == PairKind::Test)
 }
 
 /// An arm failed too often running for another pair to make sense.

@@ -124,7 +124,7 @@ fn say(text: &str) {
 /// Which pair it is of how many. The reserve has numbers beyond the plan.
 fn turn(design: &Design, index: usize) -> String {
     if index >= design.planned() && design.pairs > 0 {
-        return format!("{:>2} (reserve)", index + 1);
+        return format!("{:>2} (extra)", index + 1);
     }
     format!("{:>2}{}", index + 1, of_all(design))
 }

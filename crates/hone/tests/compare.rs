@@ -258,7 +258,8 @@ fn excluded_pairs_are_measured_again_out_of_the_reserve() {
     let (a, b) = (failing_at_times(folder.path(), "broker-a"), broker_command(""));
     let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "5", "--keep-disturbed", "--json"];
     let small = SMALL.map(|word| if word == "0" { "4" } else { word });
-    let ran = hone_in(folder.path(), &[&args[..], &["--quiet"], &small].concat());
+    // What short windows scatter is no matter here.
+    let ran = hone_in(folder.path(), &[&args[..], &["--effect", "90%", "--quiet"], &small].concat());
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     let body = ran.json()["body"].clone();
     let pairs = body["pairs"].as_array().unwrap().clone();
@@ -276,6 +277,34 @@ fn excluded_pairs_are_measured_again_out_of_the_reserve() {
     let resumed = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json", "--quiet"]);
     assert_eq!(resumed.json()["body"]["pairs"], body["pairs"], "{}", resumed.stderr);
     assert_eq!(fs::read_to_string(folder.path().join("broker-a-starts")).unwrap(), starts);
+}
+
+/// Every second start costs far more than the others, so few pairs show nothing: more are measured, and as many again when it is resumed.
+#[test]
+fn pairs_that_scatter_are_more_than_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let burn = "(while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.02; done) &";
+    let body =
+        format!("echo x >> {0}; [ $(($(wc -l < {0}) % 2)) = 0 ] || {burn} exec \"$@\"", starts.display());
+    let moody = stage::script(folder.path(), "moody", &body);
+    let a = format!("{} {}", moody.display(), broker_command(""));
+    let args = ["compare", &a, &a, "--mode", "solo", "--control-pairs", "5", "--keep-disturbed", "--json"];
+    let small: Vec<&str> = SMALL.iter().map(|word| if *word == "6" { "5" } else { word }).collect();
+    let without_reserve = &small[..small.len() - 2];
+    let ran = hone_in(folder.path(), &[&args[..], without_reserve].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let told = "pairs predict that 5 A/B pairs find a difference of";
+    assert!(ran.stderr.contains(told) && ran.stderr.contains("and not one of 10 %"), "{}", ran.stderr);
+    let body = ran.json()["body"].clone();
+    assert_eq!(body["design"]["effect"]["ratio"].as_f64(), Some(1.1));
+    let counted = |kind: &str| {
+        let pairs = body["pairs"].as_array().unwrap().iter();
+        pairs.filter(|pair| pair["kind"] == kind && pair["dropped"].is_null()).count()
+    };
+    assert_eq!((counted("test"), counted("control")), (15, 15), "three times the plan and no more");
+    let resumed = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json", "--quiet"]);
+    assert_eq!(resumed.json()["body"]["pairs"], body["pairs"], "{}", resumed.stderr);
 }
 
 /// A target that gives up in the end takes nothing with it of what was measured before.

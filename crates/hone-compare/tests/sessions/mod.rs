@@ -84,6 +84,7 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         disturbance: None,
         both_controls: false,
         reserve: Some(0),
+        effect: None,
         busy: false,
         default_guards: false,
     }

@@ -261,6 +261,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         both_controls: false,
         starts: 0,
         reserve: 0,
+        effect: None,
     }
 }
 

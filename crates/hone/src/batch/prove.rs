@@ -141,6 +141,7 @@ impl Asked {
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
             reserve: None,
+            effect: Some(hone_compare::USUAL_EFFECT),
             default_guards: false,
             busy: self.metrics.are_read(),
         }

@@ -90,8 +90,9 @@ pub(crate) struct Arguments {
     /// All the time the run may take, starts and warm-ups included: 300, 90s, 5m, 1h. Takes the place of --pairs.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
     budget: Option<String>,
-    /// The effect that should be found, 5% or 0.05: no more pairs than it needs are measured.
-    #[arg(long, value_name = "SHARE", requires = "budget")]
+    /// The difference to be found, 5% or 0.05. Where the A/A pairs scatter too much for it, up to three times the planned pairs are
+    /// measured; with --budget, no more than it needs [default: 10%; all of a budget].
+    #[arg(long, value_name = "SHARE")]
     effect: Option<String>,
     /// Only measure the pilot and say what the budget could show.
     #[arg(long, requires = "budget")]
@@ -128,7 +129,8 @@ pub(crate) struct Arguments {
     /// two brokers beside their software (disk, age of the log, heap) no control can see.
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
-    /// Most excluded pairs of each kind (A/B, A/A) to measure again [default: half as many as planned].
+    /// Most excluded pairs of each kind (A/B, A/A) to measure again [default: half as many as planned]. With 0 the planned pairs are all, also
+    /// where they scatter.
     #[arg(long, value_name = "PAIRS")]
     reserve: Option<u32>,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
@@ -667,9 +669,16 @@ impl Asked {
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: self.change.is_none() && !programs,
             reserve: self.reserve,
+            effect: self.effect_of_pairs(),
             default_guards: true,
             busy: self.metrics.are_read(),
         })
+    }
+
+    /// What a number of pairs has to be able to show. A budget has a plan of its own.
+    fn effect_of_pairs(&self) -> Option<f64> {
+        let is_fixed = self.budget_s.is_some() || self.reserve == Some(0);
+        (!is_fixed).then(|| self.effect.unwrap_or(hone_compare::USUAL_EFFECT))
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
         disturbance: Some(hone_compare::disturbance(settings.mode)),
         both_controls: false,
         reserve: None,
+        effect: Some(hone_compare::USUAL_EFFECT),
         default_guards: true,
         busy: settings.busy,
     })

@@ -488,6 +488,7 @@ pub(crate) mod tests {
                 both_controls: false,
                 starts: 0,
                 reserve: 0,
+                effect: None,
             },
             pairs: Vec::new(),
             not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),

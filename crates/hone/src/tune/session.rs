@@ -173,6 +173,7 @@ impl Asked {
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
             reserve: None,
+            effect: Some(hone_compare::USUAL_EFFECT),
             default_guards: false,
             busy: self.metrics.are_read(),
         }
@@ -776,8 +777,10 @@ impl Standing {
     /// Answers the kept changes whose place it takes.
     fn take(&mut self, candidate: Candidate, found: TuningStep) -> Vec<Candidate> {
         if let Some(comparison) = &found.step.comparison {
-            let alike_s = took_s(&comparison.pairs) / turns(comparison.design.mode);
-            self.longest_s = self.longest_s.max(alike_s);
+            // Pairs on top of the planned ones are measured where time is left, and hold nothing else up.
+            let pair_s = took_s(&comparison.pairs) / comparison.pairs.len().max(1) as f64;
+            let planned_s = pair_s * comparison.design.planned() as f64;
+            self.longest_s = self.longest_s.max(planned_s / turns(comparison.design.mode));
         }
         if found.step.after.windows > 0 {
             self.states.push(found.step.after.clone());

@@ -146,6 +146,7 @@ fn of_rounds(compare: &Compare, rounds: u32, alpha: f64) -> Result<Design, Strin
         disturbance: None,
         both_controls: false,
         reserve: Some(0),
+        effect: None,
         default_guards: false,
     };
     hone_compare::plan(&plan).map_err(|error| error.to_string())

@@ -11,8 +11,8 @@ use hone_compare::{More, Neighbours, Turns, disturbed, own_events, place_of, why
 use hone_host::affinity;
 use hone_load::{Admin, LoadError, Prepared, Settings, Topic};
 use hone_record::{
-    Change, Comparison, Design, Environment, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot,
-    Window, Workload,
+    Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
+    Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 
@@ -343,20 +343,16 @@ impl InARow {
 
 fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
     let found = hone_compare::judge(&contest.design, &pairs);
-    let (unlike_promises, measured, behind) = seen_of_targets(contest, &pairs, |a, b| {
-        let behind = [a, b].map(|of| of.behind.clone());
-        (hone_record::unlike_promises([a, b]), [a, b].map(|of| of.measured.clone()), behind)
-    });
     let [a, b] = contest.names.clone();
     let [workload, other] = contest.workloads.clone();
-    Comparison {
+    let judged = Comparison {
         a,
         b,
         workload_b: (other != workload).then_some(other),
         workload,
-        unlike_promises,
-        measured,
-        behind,
+        unlike_promises: Vec::new(),
+        measured: Default::default(),
+        behind: Default::default(),
         design: contest.design.clone(),
         unmeasured_pairs: unmeasured(&contest.design, &pairs),
         pairs,
@@ -366,7 +362,8 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         change: contest.change.clone(),
         pilot: contest.pilot.clone(),
         one_layout: Vec::new(),
-    }
+    };
+    with_targets(judged, contest.folder)
 }
 
 /// Planned pairs that are not there.
@@ -376,18 +373,22 @@ fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
     planned.saturating_sub(measured) as u32
 }
 
-/// As the first A/B pair saw the targets: nobody changes them in between but the run itself.
-fn seen_of_targets<T: Default>(
-    contest: &Contest<'_>,
-    pairs: &[PairOutcome],
-    of: impl FnOnce(&Environment, &Environment) -> T,
-) -> T {
-    let environment = |name: &str| read_record::<Window>(&contest.folder.join(name)).ok()?.environment;
-    let seen = pairs
+/// Names the processes that were measured, whom they passed work on to, and what they promised unlike each other: as the first A/B pair saw
+/// them, since nobody changes them in between but the run itself.
+pub(crate) fn with_targets(comparison: Comparison, folder: &RunFolder) -> Comparison {
+    let environment = |name: &str| read_record::<Window>(&folder.join(name)).ok()?.environment;
+    let seen = comparison
+        .pairs
         .iter()
         .filter(|pair| pair.kind == PairKind::Test)
         .find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
-    seen.map_or_else(T::default, |(a, b)| of(&a, &b))
+    let Some((a, b)) = seen else { return comparison };
+    Comparison {
+        unlike_promises: hone_record::unlike_promises([&a, &b]),
+        measured: [&a, &b].map(|of| of.measured.clone()),
+        behind: [&a, &b].map(|of| of.behind.clone()),
+        ..comparison
+    }
 }
 
 /// A pair, and whether an arm failed in it (neighbours that disturb it are no failure).

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::bench::{self, Bench, Subject};
-use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles};
+use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles, with_targets};
 use crate::experiment::Compare;
 use crate::folder::RunFolder;
 use crate::outlook;
@@ -434,7 +434,7 @@ impl Rounds<'_> {
 
     fn judged(&self, edge: [usize; 2], design: Design, measured: &[Round]) -> Comparison {
         let names = edge.map(|number| self.variants[number].name.clone());
-        judged(edge, names, design, measured, (&self.workload, &self.machine))
+        with_targets(judged(edge, names, design, measured, (&self.workload, &self.machine)), self.folder)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which process of this machine listens on an address, so that its CPU can be measured without being told its pid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -99,6 +99,15 @@ pub fn listeners_below(pid: u32) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// The TCP addresses on which a process's tree listens, each once.
+pub fn listening_below(pid: u32) -> BTreeSet<SocketAddr> {
+    let root = Path::new("/");
+    let tree = crate::cpu::tree(pid).unwrap_or_default();
+    let is_theirs =
+        |socket: &Socket| tree.iter().any(|pid| holds(&root.join(format!("proc/{pid}/fd")), &[socket.inode]));
+    sockets(root).into_iter().filter(Socket::listens).filter(is_theirs).map(|socket| socket.local).collect()
 }
 
 /// The TCP sockets of this network namespace, as far as they can be read.

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use hone_host::ports;
 use hone_load::{Admin, Security};
 use hone_tool::{Call, LOOK_EVERY, Readiness, Runner as _, Session, System};
 
@@ -35,6 +36,9 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Between two tries of a command, which costs more than a look at a socket.
 const COMMAND_EVERY: Duration = Duration::from_millis(50);
 
+/// Between two looks at where a program listens.
+const ELSEWHERE_EVERY: Duration = Duration::from_millis(200);
+
 /// How much of a program's output is searched for a line at most.
 const SEARCH_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -59,10 +63,15 @@ impl Ready {
     /// With what was missing when the time was over, or with the program's last words when it ended.
     pub(crate) fn wait(&self, session: &mut Session, asked: &Asked<'_>, limit: Duration) -> Result<Duration> {
         let start = Instant::now();
+        let mut elsewhere = Elsewhere::new(session.pid(), asked.address);
         match self {
-            Self::Kafka => session.wait_until(limit, || of_error(kafka(asked)))?,
-            Self::Port => session.wait_until(limit, || of_error(connect(asked.address).map(|_| ())))?,
-            Self::Http(path) => session.wait_until(limit, || of_error(http(asked.address, path)))?,
+            Self::Kafka => session.wait_until(limit, || of_error(elsewhere.told(kafka(asked))))?,
+            Self::Port => {
+                session.wait_until(limit, || of_error(elsewhere.told(connect(asked.address).map(|_| ()))))?;
+            }
+            Self::Http(path) => {
+                session.wait_until(limit, || of_error(elsewhere.told(http(asked.address, path))))?;
+            }
             Self::Line(text) => {
                 let mut sought = [session.stdout_path(), session.stderr_path()].map(Sought::new);
                 session.wait_until(limit, || of_error(line(&mut sought, text)))?;
@@ -103,6 +112,36 @@ struct Tries(PathBuf);
 impl Drop for Tries {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where a program listens that is not heard where it should be: an address that its own settings fix, most likely.
+struct Elsewhere<'a> {
+    pid: u32,
+    asked: &'a str,
+    looked: Instant,
+    words: String,
+}
+
+impl<'a> Elsewhere<'a> {
+    fn new(pid: u32, asked: &'a str) -> Self {
+        Self { pid, asked, looked: Instant::now(), words: String::new() }
+    }
+
+    /// An error with where it listens instead, if that is known.
+    fn told(&mut self, answer: Result<(), String>) -> Result<(), String> {
+        let error = answer.err();
+        if error.is_some() && self.looked.elapsed() >= ELSEWHERE_EVERY {
+            self.looked = Instant::now();
+            let is_right = |place: &SocketAddr| self.asked.ends_with(&format!(":{}", place.port()));
+            let found = ports::listening_below(self.pid).into_iter().filter(|place| !is_right(place));
+            let found: Vec<String> = found.map(|place| place.to_string()).collect();
+            self.words = match &found[..] {
+                [] => String::new(),
+                found => format!("; the program listens at {}", found.join(", ")),
+            };
+        }
+        error.map_or(Ok(()), |error| Err(format!("{error}{}", self.words)))
     }
 }
 

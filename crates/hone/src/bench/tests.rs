@@ -245,7 +245,7 @@ fn one_that_never_gets_ready_says_what_was_missing() {
         (Ready::Line("ready".to_owned()), late, "no line of its output holds \"ready\""),
         (Ready::Http("/up".to_owned()), late, "GET /up at 127.0.0.1:"),
         (Ready::Command(words("./driver ask {port} ping")), late, "error: not yet"),
-        (Ready::Port, "serve {port2} {data}", "nobody listens at 127.0.0.1:"),
+        (Ready::Port, "serve {port2} {data}", "the program listens at 127.0.0.1:"),
         (Ready::Port, "nonsense", "exit code 2"),
         (
             Ready::Command(words("./no-such-program")),

@@ -93,7 +93,7 @@ impl<'a> Turns<'a> {
             self.wanted[place] += more as usize;
             self.spare[place] += more as usize;
         }
-        (needed.more != [0, 0]).then(|| More {
+        (needed.more != [0, 0]).then_some(More {
             planned_ratio: needed.planned_ratio,
             wanted_ratio: effect.ratio,
             pairs: needed.more,

@@ -14,9 +14,9 @@ pub fn topdown(data: &[u8]) {
         assert!(counted.misses.iter().all(|missed| (0.0..=1_000.0).contains(&missed.per_1000)));
         verdict::of_counted(&counted, Some(1.0));
     }
-    let Ok(readings) = topdown::read(&String::from_utf8_lossy(data)) else { return };
-    assert!(!readings.is_empty());
-    for (_, judged) in topdown::judge(&readings) {
+    let Ok(output) = topdown::read(&String::from_utf8_lossy(data)) else { return };
+    assert!(!output.readings.is_empty());
+    for (_, judged) in topdown::judge(&output) {
         let Ok(slots) = judged else { continue };
         assert!(slots.percent.values().all(|share| (0.0..=100.0).contains(share)));
         let verdict = verdict::of_slots(&slots, Some(1.0));

@@ -3,12 +3,20 @@
 use std::fs;
 use std::path::Path;
 
-use hone_diagnose::topdown::{Fault, Reading, Unread, judge, read};
+use hone_diagnose::topdown::{self, Fault, Output, Reading, Unread};
 use hone_record::Category::{self, *};
 use hone_record::Slots;
 
 fn text(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/topdown").join(name)).unwrap()
+}
+
+fn read(text: &str) -> Result<Vec<Reading>, Unread> {
+    topdown::read(text).map(|output| output.readings)
+}
+
+fn judge(readings: &[Reading]) -> Vec<(Option<String>, Result<Slots, Fault>)> {
+    topdown::judge(&Output { readings: readings.to_vec(), ..Output::default() })
 }
 
 /// Category, share, and share of the time of each value.
@@ -57,7 +65,7 @@ fn a_hybrid_machine_has_two_pmus_and_one_of_them_idles() {
     let all = judged("perf-hybrid.txt");
     assert_eq!(all.len(), 2);
     let of = |pmu: &str| all.iter().find(|(name, _)| name.as_deref() == Some(pmu)).unwrap().1.clone();
-    assert!(matches!(of("cpu_core"), Err(Fault::NotANumber(_))));
+    assert!(matches!(of("cpu_core"), Err(Fault::NoNumber(_))));
     let atom = of("cpu_atom").unwrap();
     assert_eq!((atom.share(FrontendBound), atom.running_percent), (Some(41.0), Some(63.36)));
     assert!(atom.notes[0].contains("counted for 63 % of the time only"), "{:?}", atom.notes);
@@ -233,7 +241,10 @@ fn threads_have_any_names_in_text() {
     // A cell that could not be had must not move the others.
     let blank = text("perf-interval.txt")
         .replace("2.003000000                 12.5", "2.003000000                     ");
-    assert_eq!(read(&blank).unwrap().len(), 4);
+    let beside: Vec<(Category, Option<f64>)> =
+        read(&blank).unwrap()[4..].iter().map(|reading| (reading.category, reading.percent)).collect();
+    let whole = &values("perf-interval.txt")[5..];
+    assert_eq!(beside, whole.iter().map(|(category, percent, _)| (*category, *percent)).collect::<Vec<_>>());
     let arm =
         "#  time  percent of slots  retiring percent of slots  frontend_bound\n  1.000000001   20.5   30.5\n";
     assert_eq!(read(arm).unwrap()[1].percent, Some(30.5));
@@ -329,4 +340,152 @@ fn intervals_are_judged_one_by_one() {
     let slots = judge(&parts).remove(0).1.unwrap();
     assert_eq!(slots.share(FetchBandwidth), None);
     assert!(slots.notes[0].contains("fetch bandwidth is -0.1 %"), "{:?}", slots.notes);
+}
+
+/// Level 1 of each part, in the order of [`Category::LEVEL_1`]: what stands above a value names it.
+fn level_1_of(text: &str) -> Vec<(Option<String>, Result<[f64; 4], Fault>)> {
+    let shares = |slots: Slots| Category::LEVEL_1.map(|category| slots.share(category).unwrap());
+    judge(&read(text).unwrap()).into_iter().map(|(name, judged)| (name, judged.map(shares))).collect()
+}
+
+/// Front end, bad speculation, back end, retiring.
+fn in_order(values: [f64; 4]) -> [f64; 4] {
+    let named = [FrontendBound, BadSpeculation, BackendBound, Retiring];
+    Category::LEVEL_1.map(|wanted| values[named.iter().position(|one| *one == wanted).unwrap()])
+}
+
+#[test]
+fn a_line_of_names_and_one_of_values_below_it() {
+    let head = " Performance counter stats for 'system wide':\n\n";
+    let end = "\n       0.818694856 seconds time elapsed\n";
+    let names = " %  tma_bad_speculation %  tma_backend_bound      %  tma_retiring %  tma_frontend_bound \n";
+    let row =
+        "                    3.8                 48.1                    24.4                   23.7 \n";
+    let all = level_1_of(&format!("{head}{names}{row}{end}"));
+    assert_eq!(all, [(None, Ok(in_order([23.7, 3.8, 48.1, 24.4])))]);
+    // As a page prints it, with one blank between all of it.
+    let page =
+        "% tma_frontend_bound % tma_bad_speculation % tma_retiring % tma_backend_bound\n51.0 10.3 30.9 7.8\n";
+    assert_eq!(level_1_of(page), [(None, Ok(in_order([51.0, 10.3, 7.8, 30.9])))]);
+    let table =
+        "Build Frontend bound Bad speculation Retiring Backend bound\nBaseline 51.0% 10.3% 30.9% 7.8%\n";
+    assert_eq!(level_1_of(table), [(Some("Baseline".to_owned()), Ok(in_order([51.0, 10.3, 7.8, 30.9])))]);
+}
+
+#[test]
+fn a_table_by_core_with_and_without_intervals() {
+    let names = "                   %  tma_bad_speculation %  tma_backend_bound      %  tma_retiring %  tma_frontend_bound \n";
+    let rows = "S0-D0-C0              2                     6.1                 41.1                    10.5                   42.3 \n\
+                S0-D0-C1              2                     6.5                 29.0                    17.6                   46.9 \n";
+    let all = level_1_of(&format!("{names}{rows}"));
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[1], (Some("S0-D0-C1".to_owned()), Ok(in_order([46.9, 6.5, 29.0, 17.6]))));
+    let timed = "#           time core               cpus %  tma_retiring %  tma_backend_bound %  tma_frontend_bound %  tma_bad_speculation \n\
+                 \u{20}    1.001141351 S0-D0-C0              2            11.5                 34.9                 46.9                  6.7 \n\
+                 \u{20}    1.001141351 S0-D0-C1              2            13.4                 28.1                 50.4                  8.1 \n";
+    let all = level_1_of(timed);
+    assert_eq!(all[0], (Some("S0-D0-C0".to_owned()), Ok(in_order([46.9, 6.7, 34.9, 11.5]))));
+    assert_eq!(all.len(), 2);
+    // As perf 4.8 to 5.x printed it.
+    let old = "                                    retiring      bad speculation       frontend bound        backend bound\n\
+               S0-C0           2                38.1%                 5.2%                33.3%                23.4%\n\
+               S0-C1           2                25.0%                10.0%                40.0%                25.0%\n";
+    assert_eq!(level_1_of(old)[1], (Some("S0-C1".to_owned()), Ok(in_order([40.0, 10.0, 25.0, 25.0]))));
+}
+
+/// perf names the second PMU's values by nothing.
+#[test]
+fn values_without_a_pmu_in_front_are_of_the_same_run() {
+    let text = "             TopdownL1 (cpu_core)                 #     32.5 %  tma_backend_bound\n\
+                                                  \u{20}#     10.0 %  tma_bad_speculation\n\
+                                                  \u{20}#     40.6 %  tma_frontend_bound\n\
+                                                  \u{20}#     16.9 %  tma_retiring             (73.98%)\n\
+                                                  \u{20}#     40.1 %  tma_bad_speculation\n\
+                                                  \u{20}#     14.5 %  tma_retiring             (26.02%)\n\
+                                                  \u{20}#      0.0 %  tma_backend_bound\n\
+                                                  \u{20}#     45.3 %  tma_frontend_bound       (26.02%)\n";
+    let of = |text: &str| {
+        let all = level_1_of(text);
+        assert_eq!(all.len(), 2, "{all:?}");
+        let of = |name: &str| all.iter().find(|(part, _)| part.as_deref() == Some(name)).unwrap().1.clone();
+        [of("cpu_core"), of("no PMU named, probably cpu_atom")]
+    };
+    let expected = [Ok(in_order([40.6, 10.0, 32.5, 16.9])), Ok(in_order([45.3, 40.1, 0.0, 14.5]))];
+    assert_eq!(of(text), expected);
+    // An event between them has a PMU, and it is not theirs.
+    let event = "       785,144,850      cpu_core/cpu-cycles/             #      0.0 GHz  cycles_frequency\n";
+    let lines: Vec<&str> = text.lines().collect();
+    let between = format!("{}\n{event}{}\n", lines[..4].join("\n"), lines[4..].join("\n"));
+    assert_eq!(of(&between), expected);
+}
+
+#[test]
+fn an_event_that_could_not_be_opened_is_named_with_what_was_told() {
+    let text = "         5,218,927      CPU_CLK_UNHALTED.REF_XCLK:u      #    4.269 M/sec\n\
+                                                  \u{20}#     17.3 %  tma_frontend_bound\n\
+                                                  \u{20}#     56.4 %  tma_retiring\n\
+                                                  \u{20}#      nan %  tma_backend_bound\n\
+                                                  \u{20}#      nan %  tma_bad_speculation      (60.01%)\n\
+       536,580,469      IDQ_UOPS_NOT_DELIVERED.CORE:u    #  438.965 M/sec                       (60.33%)\n\
+   \u{20}  <not supported>      INT_MISC.RECOVERY_CYCLES_ANY:u\n";
+    let fault = topdown::judge(&topdown::read(text).unwrap()).remove(0).1.unwrap_err().to_string();
+    for words in [
+        "could not open INT_MISC.RECOVERY_CYCLES_ANY:u",
+        "frontend bound 17.3 %",
+        "perf_event_paranoid at 0",
+        "backend bound",
+    ] {
+        assert!(fault.contains(words), "{fault}");
+    }
+    let ran = text.replace("   <not supported>      INT_MISC.RECOVERY_CYCLES_ANY:u\n", "");
+    let fault = topdown::judge(&topdown::read(&ran).unwrap()).remove(0).1.unwrap_err().to_string();
+    assert!(fault.contains("its counters did not run there"), "{fault}");
+}
+
+#[test]
+fn two_runs_in_one_text_stay_apart() {
+    let run = |of: &str, values: &str| {
+        format!(
+            "Performance counter stats for thread id '{of}':\n% tma_frontend_bound % tma_bad_speculation % tma_retiring % tma_backend_bound\n\
+             {values}\nwhich is a lot.\n"
+        )
+    };
+    let all = level_1_of(&format!(
+        "It says:\n{}{}",
+        run("7", "51.0 10.3 30.9 7.8"),
+        run("8", "37.9 9.5 36.6 16.0")
+    ));
+    let expected = [
+        ("run 1 (thread id '7')", [51.0, 10.3, 7.8, 30.9]),
+        ("run 2 (thread id '8')", [37.9, 9.5, 16.0, 36.6]),
+    ];
+    assert_eq!(all, expected.map(|(name, values)| (Some(name.to_owned()), Ok(in_order(values)))));
+}
+
+/// What can't be lined up is told with its line, and never passed over.
+#[test]
+fn names_without_values_and_values_without_names_are_told() {
+    let names = " %  tma_bad_speculation %  tma_backend_bound      %  tma_retiring %  tma_frontend_bound \n";
+    let error = topdown::read(&format!("\n\n{names}no numbers\n")).unwrap_err();
+    assert!(matches!(error, Unread::NoValues { line: 3, .. }), "{error:?}");
+    let told = error.to_string();
+    assert!(
+        told.contains("names of top-down metrics, and no values") && told.contains("perf stat -j"),
+        "{told}"
+    );
+    let row =
+        "                    3.8                 48.1                    24.4                   23.7 \n";
+    let output = topdown::read(&format!("{names}{row}1.0 2.0\n")).unwrap();
+    assert_eq!(output.readings.len(), 4);
+    assert!(
+        output.notes[0].contains("line 3 was not understood") && output.notes[0].contains("1.0 2.0"),
+        "{:?}",
+        output.notes
+    );
+}
+
+#[test]
+fn a_share_that_can_not_be_is_named() {
+    let page = "% tma_frontend_bound % tma_bad_speculation % tma_retiring % tma_backend_bound\n151.0 10.3 30.9 7.8\n";
+    assert_eq!(level_1_of(page), [(None, Err(Fault::Outside(FrontendBound, 151.0)))]);
 }

@@ -80,9 +80,11 @@ fn of_object(object: &Map<String, Value>, pmu: Option<&str>) -> Vec<Reading> {
     readings.collect()
 }
 
-/// The name is the last word behind the unit: `%  tma_retiring`, `percent of slots  retiring`.
+/// The name is the last word behind the unit, or the last two: `%  tma_retiring`, `percent of slots  retiring`, `bad speculation`.
 pub(super) fn category_in(unit: &str) -> Option<Category> {
-    category(unit.split_whitespace().next_back()?)
+    let mut words = unit.split_whitespace().rev();
+    let last = words.next()?;
+    category(last).or_else(|| category(&format!("{} {last}", words.next()?)))
 }
 
 /// A number, or a string that holds one.

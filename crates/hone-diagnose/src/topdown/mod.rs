@@ -5,19 +5,22 @@
 //! nothing is taken for a share before it was held against those rules. Pure.
 
 mod category;
+mod columns;
 pub mod counted;
 mod csv;
 mod json;
 mod number;
 mod pmu;
+mod runs;
 mod slots;
 mod table;
 mod text;
 mod toplev;
+mod unopened;
 
 use hone_record::Category;
 
-pub use slots::{Fault, judge};
+pub use slots::{Fault, NoNumber, judge};
 
 /// One printed value.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +37,31 @@ pub struct Reading {
     pub percent: Option<f64>,
     /// For how much of the time it was counted.
     pub running_percent: Option<f64>,
+}
+
+/// What a tool printed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Output {
+    /// Its values, at least one.
+    pub readings: Vec<Reading>,
+    /// Events that perf could not open, by their names.
+    pub unopened: Vec<String>,
+    /// What was not understood, for people.
+    pub notes: Vec<String>,
+}
+
+/// What a reader found.
+#[derive(Debug, Default)]
+struct Printed {
+    readings: Vec<Reading>,
+    /// Lines that have names of top-down metrics, or stand below some, and no value that belongs to one: the number of each and its text.
+    unread: Vec<(usize, String)>,
+}
+
+impl From<Vec<Reading>> for Printed {
+    fn from(readings: Vec<Reading>) -> Self {
+        Self { readings, unread: Vec::new() }
+    }
 }
 
 /// Output that has no top-down value.
@@ -87,6 +115,17 @@ pub enum Unread {
         /// What is wrong there.
         said: String,
     },
+    /// Names, and no value that belongs to one of them.
+    #[error(
+        "line {line} has names of top-down metrics, and no values stand in columns that are known: {said}\n  next: perf stat -j, whose values \
+         carry their names"
+    )]
+    NoValues {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        said: String,
+    },
     /// Something else.
     #[error(
         "there is no top-down value in it\n  next: perf stat --topdown, perf stat -M TopdownL1 (Intel, Arm) or -M PipelineL1 \
@@ -97,35 +136,73 @@ pub enum Unread {
 }
 
 /// A reader of one shape.
-type Reader = fn(&str) -> Result<Vec<Reading>, Unread>;
+type Reader = fn(&str) -> Result<Printed, Unread>;
 
 /// Each shape's, the ones that no other text can be taken for first.
 const READERS: [Reader; 9] = [
-    json::read,
-    |text| Ok(toplev::read_csv(text, ';')),
-    |text| Ok(toplev::read_csv(text, ',')),
-    |text| Ok(table::read(text)),
-    |text| Ok(toplev::read(text)),
+    |text| Ok(json::read(text)?.into()),
+    |text| Ok(toplev::read_csv(text, ';').into()),
+    |text| Ok(toplev::read_csv(text, ',').into()),
+    |text| Ok(table::read(text).into()),
+    |text| Ok(toplev::read(text).into()),
     |text| Ok(text::read(text)),
-    |text| csv::read(text, ';'),
-    |text| csv::read(text, '\t'),
-    |text| csv::read(text, ','),
+    |text| Ok(csv::read(text, ';')?.into()),
+    |text| Ok(csv::read(text, '\t')?.into()),
+    |text| Ok(csv::read(text, ',')?.into()),
 ];
 
-/// Reads what any of the known tools printed, in whichever shape.
+/// Reads what any of the known tools printed, in whichever shape. Of several runs of `perf stat` each has a scope of its own.
 ///
 /// # Errors
 /// [`Unread`], which says why there is no value.
-pub fn read(text: &str) -> Result<Vec<Reading>, Unread> {
-    let mut broken = None;
+pub fn read(text: &str) -> Result<Output, Unread> {
+    let runs = runs::split(text);
+    if runs.len() < 2 {
+        return one(text, 0);
+    }
+    let (mut all, mut first) = (Output::default(), None);
+    for run in &runs {
+        match one(run.text, run.lines_before) {
+            Ok(output) => all.take(output, run),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    match first {
+        Some(error) if all.readings.is_empty() => Err(error),
+        _ => Ok(all),
+    }
+}
+
+impl Output {
+    fn take(&mut self, run: Self, of: &runs::Run<'_>) {
+        let named = |reading: Reading| Reading { scope: Some(of.named(reading.scope.as_deref())), ..reading };
+        self.readings.extend(run.readings.into_iter().map(named));
+        self.unopened.extend(run.unopened);
+        self.notes.extend(run.notes);
+    }
+}
+
+fn one(text: &str, lines_before: usize) -> Result<Output, Unread> {
+    let (mut broken, mut unread) = (None, None);
     for reader in READERS {
         match reader(text) {
-            Ok(readings) if !readings.is_empty() => return Ok(readings),
-            Ok(_) => {}
+            Ok(Printed { readings, unread }) if !readings.is_empty() => {
+                let notes =
+                    unread.iter().map(|(line, said)| not_lined_up(lines_before + line, said)).collect();
+                return Ok(Output { readings, unopened: unopened::events(text), notes });
+            }
+            Ok(printed) => unread = unread.or(printed.unread.into_iter().next()),
             Err(error) => broken = broken.or(Some(error)),
         }
     }
-    Err(broken.unwrap_or_else(|| why_nothing(text)))
+    Err(broken.unwrap_or_else(|| match (why_nothing(text), unread) {
+        (Unread::Nothing, Some((line, said))) => Unread::NoValues { line: lines_before + line, said },
+        (why, _) => why,
+    }))
+}
+
+fn not_lined_up(line: usize, said: &str) -> String {
+    format!("line {line} was not understood: its values line up with no name of a top-down metric: {said}")
 }
 
 /// Makes a reason of perf's words.

@@ -1,5 +1,8 @@
 //! Which PMU a line is of: a machine with two kinds of cores has two, and their values are not of the same thing.
 
+/// Of values that perf prints once more without saying of which PMU they are.
+pub(super) const NO_PMU_NAMED: &str = "no PMU named, probably cpu_atom";
+
 /// Whether a word names a group of metrics.
 pub(super) fn is_group(word: &str) -> bool {
     let level = ["TopdownL", "PipelineL"].iter().find_map(|prefix| word.strip_prefix(prefix));

@@ -1,10 +1,11 @@
 //! What was read, held against what shares can be.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hone_record::{Category, Slots};
 
-use super::Reading;
+use super::{Output, Reading};
 
 /// The categories of level 1 are all there is: their sum may miss 100 % by rounding and by counters that take turns.
 /// Source: values published for Arm sum to 100.3, for perf's own examples to 100.0; Hone's choice.
@@ -32,9 +33,9 @@ pub enum Fault {
     /// Two values of one category at one time.
     #[error("{0} stands there twice for one time: give the output of one run")]
     Twice(Category),
-    /// `nan`: the counters did not run, or the core was idle.
-    #[error("{0} is not a number: the counters did not run there")]
-    NotANumber(Category),
+    /// `nan`: the counters did not run, or an event could not be opened.
+    #[error("{0}")]
+    NoNumber(NoNumber),
     /// No share.
     #[error("{0} is {1:.1} %, which no share can be: counters taking turns contradict each other")]
     Outside(Category, f64),
@@ -43,13 +44,47 @@ pub enum Fault {
     Sum(f64),
 }
 
+/// Categories of level 1 that perf printed no number for, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoNumber {
+    /// Which.
+    pub of: Vec<Category>,
+    /// The others, in percent.
+    pub told: Vec<(Category, f64)>,
+    /// Events that perf could not open.
+    pub unopened: Vec<String>,
+}
+
+impl fmt::Display for NoNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of: Vec<String> = self.of.iter().map(ToString::to_string).collect();
+        let told: Vec<String> =
+            self.told.iter().map(|(of, percent)| format!("{of} {percent:.1} %")).collect();
+        let told = if told.is_empty() { String::new() } else { format!("; the others: {}", told.join(", ")) };
+        match &self.unopened[..] {
+            [] => write!(
+                formatter,
+                "perf printed no number for {}: its counters did not run there{told}",
+                of.join(", ")
+            ),
+            events => write!(
+                formatter,
+                "perf printed no number for {}, since it could not open {}{told}\n  next: measure as root, or with kernel.perf_event_paranoid at 0 \
+                 or less",
+                of.join(", "),
+                events.join(", ")
+            ),
+        }
+    }
+}
+
 /// What belongs together.
 type Place = (Option<String>, Option<String>);
 
 /// Holds readings against the rules, each scope and PMU alone: what passed, and what did not with its first fault.
-pub fn judge(readings: &[Reading]) -> Vec<(Option<String>, Result<Slots, Fault>)> {
+pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
     let mut places: BTreeMap<Place, Vec<&Reading>> = BTreeMap::new();
-    for reading in readings {
+    for reading in &output.readings {
         places.entry((reading.scope.clone(), reading.pmu.clone())).or_default().push(reading);
     }
     let judged = places.into_iter().map(|((scope, pmu), readings)| {
@@ -57,7 +92,11 @@ pub fn judge(readings: &[Reading]) -> Vec<(Option<String>, Result<Slots, Fault>)
             (Some(scope), Some(pmu)) => Some(format!("{scope} ({pmu})")),
             (scope, pmu) => scope.clone().or_else(|| pmu.clone()),
         };
-        (name, of_place(scope, pmu, &readings))
+        let judged = of_place(scope, pmu, &readings).map_err(|fault| match fault {
+            Fault::NoNumber(none) => Fault::NoNumber(NoNumber { unopened: output.unopened.clone(), ..none }),
+            fault => fault,
+        });
+        (name, judged)
     });
     judged.collect()
 }
@@ -92,6 +131,7 @@ struct Interval {
 }
 
 fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
+    numbers(readings)?;
     let mut percent = BTreeMap::new();
     let mut left_out = None;
     for reading in readings {
@@ -111,12 +151,22 @@ fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
 }
 
 fn share(reading: &Reading) -> Result<f64, Fault> {
-    let percent = reading.percent.ok_or(Fault::NotANumber(reading.category))?;
+    let none = || NoNumber { of: vec![reading.category], told: Vec::new(), unopened: Vec::new() };
+    let percent = reading.percent.ok_or_else(|| Fault::NoNumber(none()))?;
     if (0.0..=100.0).contains(&percent) {
         Ok(percent)
     } else {
         Err(Fault::Outside(reading.category, percent))
     }
+}
+
+/// Those of level 1 without a number, where there are any, beside the others.
+fn numbers(readings: &[&Reading]) -> Result<(), Fault> {
+    let of_level_1 = || readings.iter().filter(|reading| !reading.category.is_level_2());
+    let of: Vec<Category> =
+        of_level_1().filter(|reading| reading.percent.is_none()).map(|reading| reading.category).collect();
+    let told = of_level_1().filter_map(|reading| Some((reading.category, reading.percent?))).collect();
+    if of.is_empty() { Ok(()) } else { Err(Fault::NoNumber(NoNumber { of, told, unopened: Vec::new() })) }
 }
 
 /// The means over intervals.

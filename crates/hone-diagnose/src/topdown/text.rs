@@ -1,14 +1,16 @@
 //! `perf stat` for people: values behind a `#`, or below a line of names.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use hone_record::Category;
 use regex::Regex;
 
-use super::Reading;
 use super::category::category;
+use super::columns::{Column, Word, columns, line_up, words};
 use super::number::decimal;
-use super::pmu::{is_group, of_event, of_group};
+use super::pmu::{NO_PMU_NAMED, is_group, of_event, of_group};
+use super::{Printed, Reading};
 
 /// `68.7 %  tma_backend_bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
@@ -24,32 +26,38 @@ static RUNNING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\(([0-9.,]+)\s*%\)").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
 });
 
-/// Words of a line of names that are no names: units, and what stands above times.
-const UNITS: [&str; 8] = ["%", "%slots", "%ops", "percent", "of", "slots", "time", "counts"];
-
-pub(super) fn read(text: &str) -> Vec<Reading> {
-    let mut readings = Vec::new();
+pub(super) fn read(text: &str) -> Printed {
+    let mut printed = Printed::default();
     let mut state = State::default();
-    for line in text.lines() {
-        state.line(line, &mut readings);
+    for (index, line) in text.lines().enumerate() {
+        state.line((index + 1, line), &mut printed);
     }
-    readings
+    state.close(&mut printed);
+    printed
 }
 
 #[derive(Default)]
 struct State {
-    /// Names of columns, in the order of the values below them; `None` is another metric.
-    columns: Vec<Option<Category>>,
+    /// Names of columns, in the order of the values below them.
+    columns: Vec<Column>,
+    /// The line of names below which no value was found yet.
+    empty: Option<(usize, String)>,
     pmu: Option<String>,
+    /// What this run has printed of which category: on machines with two kinds of cores, the second time without the PMU.
+    seen: HashSet<(u64, Option<String>, Option<String>, Category)>,
 }
 
 impl State {
-    fn line(&mut self, line: &str, readings: &mut Vec<Reading>) {
+    fn line(&mut self, (number, line): (usize, &str), printed: &mut Printed) {
         // Threads may have a `#` in their names.
         let Some((left, right)) = line.rsplit_once(" # ") else {
             match columns(line) {
-                Some(columns) => self.columns = columns,
-                None => readings.extend(row(line, &self.columns)),
+                Some(columns) => {
+                    self.close(printed);
+                    self.columns = columns;
+                    self.empty = Some((number, line.trim().to_owned()));
+                }
+                None => self.row((number, line), printed),
             }
             return;
         };
@@ -64,14 +72,54 @@ impl State {
         let Some(found) = VALUE.captures(right) else { return };
         let Some(category) = category(&found["name"]) else { return };
         let (time_s, scope, _) = front(&words);
-        readings.push(Reading {
+        let place = (time_s.unwrap_or_default().to_bits(), scope.clone(), self.pmu.clone(), category);
+        let is_repeated = !self.seen.insert(place) && self.pmu.is_some();
+        printed.readings.push(Reading {
             time_s,
             scope,
-            pmu: self.pmu.clone(),
+            pmu: if is_repeated { Some(NO_PMU_NAMED.to_owned()) } else { self.pmu.clone() },
             category,
             percent: decimal(&found["value"]),
             running_percent: RUNNING.captures(&found["rest"]).and_then(|running| decimal(&running[1])),
         });
+    }
+
+    /// A line of values below the names, with a time, a scope and how many CPUs are in it, or not, in front.
+    fn row(&mut self, (number, line): (usize, &str), printed: &mut Printed) {
+        if self.columns.is_empty() {
+            return;
+        }
+        let all: Vec<Word<'_>> = words(line).into_iter().filter(|word| word.text != "%").collect();
+        let texts: Vec<&str> = all.iter().map(|word| word.text).collect();
+        let (time_s, scope, front) = front(&texts);
+        let mut values = &all[front..];
+        let is_count = |word: &Word<'_>| word.text.bytes().all(|byte| byte.is_ascii_digit());
+        if scope.is_some() && values.first().is_some_and(is_count) {
+            values = &values[1..];
+        }
+        // Sentences around a table have numbers, too, and no table has words behind them.
+        let are_values = |word: &Word<'_>| is_number(word.text) || word.text.starts_with('<');
+        if values.is_empty() || !values.iter().all(are_values) {
+            return;
+        }
+        let Some(found) = line_up(&self.columns, values, scope.is_some()) else {
+            printed.unread.push((number, line.trim().to_owned()));
+            return;
+        };
+        self.empty = None;
+        printed.readings.extend(found.into_iter().map(|(column, category, value)| Reading {
+            time_s,
+            scope: scope.clone(),
+            pmu: (column.repeat > 0).then(|| NO_PMU_NAMED.to_owned()),
+            category,
+            percent: decimal(value.trim_end_matches('%')),
+            running_percent: None,
+        }));
+    }
+
+    /// Names that had no value below them are told.
+    fn close(&mut self, printed: &mut Printed) {
+        printed.unread.extend(self.empty.take());
     }
 }
 
@@ -99,38 +147,4 @@ fn is_time(word: &str) -> bool {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         digits(whole) && places.len() >= 6 && digits(places)
     })
-}
-
-/// A line of names alone: `#  time  %  tma_retiring %  tma_backend_bound`, or perf's old `retiring  bad speculation  frontend bound`.
-fn columns(line: &str) -> Option<Vec<Option<Category>>> {
-    let columns: Vec<Option<Category>> = match line.trim_start().strip_prefix('#') {
-        Some(names) => names.split_whitespace().filter(|word| !UNITS.contains(word)).map(category).collect(),
-        None => line.split("  ").filter(|name| !name.trim().is_empty()).map(category).collect(),
-    };
-    (columns.iter().flatten().count() >= 2).then_some(columns)
-}
-
-/// As many values as there are columns, and not one less: the cell of a metric that could not be had is empty.
-fn row(line: &str, columns: &[Option<Category>]) -> Vec<Reading> {
-    let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "%").collect();
-    let (time_s, scope, front) = front(&words);
-    let mut values = &words[front..];
-    // How many CPUs are in it.
-    if scope.is_some() && values.first().is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
-        values = &values[1..];
-    }
-    if columns.is_empty() || values.len() != columns.len() {
-        return Vec::new();
-    }
-    let reading = |(category, word): (&Option<Category>, &&str)| {
-        Some(Reading {
-            time_s,
-            scope: scope.clone(),
-            pmu: None,
-            category: (*category)?,
-            percent: decimal(word.trim_end_matches('%')),
-            running_percent: None,
-        })
-    };
-    columns.iter().zip(values).filter_map(reading).collect()
 }

@@ -489,3 +489,37 @@ fn a_share_that_can_not_be_is_named() {
     let page = "% tma_frontend_bound % tma_bad_speculation % tma_retiring % tma_backend_bound\n151.0 10.3 30.9 7.8\n";
     assert_eq!(level_1_of(page), [(None, Err(Fault::Outside(FrontendBound, 151.0)))]);
 }
+
+/// toplev moved the unit, and dropped a colon and an error.
+#[test]
+fn toplev_of_all_ages() {
+    let nodes = [
+        ("FE", "Frontend_Bound", "28.7"),
+        ("BAD", "Bad_Speculation", "5.1"),
+        ("BE", "Backend_Bound", "46.0"),
+        ("RET", "Retiring", "20.2"),
+    ];
+    let ages: [fn(&str, &str, &str) -> String; 5] = [
+        |area, node, value| {
+            format!(
+                "{area}      {node}:                                 {value}%\n\tThis category reflects slots.\n"
+            )
+        },
+        |area, node, value| format!("C0    {area}      {node}:                   {value} %\n"),
+        |area, node, value| {
+            format!("{area}             {node}:            {value} +-     0.00 % Slots      \n")
+        },
+        |area, node, value| format!("S0-C0    {area}             {node}:    % Slots       {value} <\n"),
+        |area, node, value| {
+            format!("core_bottom {area}             {node}   % Slots                   {value}   <==\n")
+        },
+    ];
+    for age in ages {
+        let text: String = nodes.iter().map(|(area, node, value)| age(area, node, value)).collect();
+        let all = level_1_of(&text);
+        assert_eq!(all[0].1, Ok(in_order([28.7, 5.1, 46.0, 20.2])), "{text}");
+        // Shares of clocks are none of slots.
+        let clocks = format!("{text}FE             Frontend_Bound.Fetch_Latency:   % Clocks     99.0\n");
+        assert!(read(&clocks).unwrap().iter().all(|reading| reading.category != FetchLatency), "{text}");
+    }
+}

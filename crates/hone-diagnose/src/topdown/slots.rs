@@ -198,7 +198,8 @@ fn note_turns(slots: &mut Slots) {
         return;
     };
     let mut note = format!("counted for {running:.0} % of the time only, since counters took turns");
-    if running < RUNNING_LEVEL_1_PERCENT {
+    let has_level_2 = slots.percent.keys().any(|category| category.is_level_2());
+    if running < RUNNING_LEVEL_1_PERCENT && has_level_2 {
         slots.percent.retain(|category, _| !category.is_level_2());
         note.push_str("; level 2 is left out");
     }

@@ -29,23 +29,30 @@ fn of_line(line: &str) -> Option<Reading> {
     let (front, node_and_rest) = words.split_at(area);
     let category = node(node_and_rest.get(1)?)?;
     let rest = node_and_rest.get(2..)?;
-    // Shares of slots alone: below level 2 they are of clocks.
-    let unit = rest.iter().position(|word| *word == "%")?;
-    (rest.get(unit + 1) == Some(&"Slots")).then_some(())?;
+    is_of_slots(rest).then_some(())?;
     let time_s = front.first().and_then(|word| decimal(word));
     Some(Reading {
         time_s,
         scope: front.get(usize::from(time_s.is_some())).map(|&scope| scope.to_owned()),
         pmu: None,
         category,
-        percent: rest[unit + 2..].iter().find_map(|word| decimal(word)),
+        percent: rest.iter().find_map(|word| decimal(word.trim_end_matches('%'))),
         running_percent: None,
     })
 }
 
-/// A node of the tree: `Frontend_Bound.Fetch_Latency`, `Frontend_Bound`.
+/// Shares of slots alone: below level 2 they are of clocks. The unit stood behind the value before it stood in front of it (`31.95 +- 0.00 %
+/// Slots`), and at first it was a `%` and nothing more.
+fn is_of_slots(rest: &[&str]) -> bool {
+    let percent = rest.iter().position(|word| word.ends_with('%'));
+    percent.is_some_and(|at| {
+        rest.get(at + 1).is_none_or(|unit| *unit == "Slots" || !unit.starts_with(char::is_alphabetic))
+    })
+}
+
+/// A node of the tree: `Frontend_Bound.Fetch_Latency`, `Frontend_Bound`; older toplevs put a colon behind it.
 fn node(name: &str) -> Option<Category> {
-    category(name.rsplit('.').next()?)
+    category(name.trim_end_matches(':').rsplit('.').next()?)
 }
 
 /// Columns by their names: versions and `-I` add some.

@@ -136,6 +136,81 @@ impl Slots {
     }
 }
 
+/// How the slots of one core, thread or PMU moved from one measurement to another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// The part that was before, by its scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The part that was after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Shares before and after in percent, of categories that both have.
+    pub percent: BTreeMap<Category, [f64; 2]>,
+}
+
+/// A smaller move of a share, in points, is rounded away where it is told.
+const LEAST_MOVE_POINTS: f64 = 0.5;
+
+impl Shift {
+    /// Categories of level 1 whose share became smaller, with the points, the largest move first.
+    pub fn left(&self) -> Vec<(Category, f64)> {
+        self.moved(-1.0)
+    }
+
+    /// Those whose share became larger.
+    pub fn came(&self) -> Vec<(Category, f64)> {
+        self.moved(1.0)
+    }
+
+    fn moved(&self, sign: f64) -> Vec<(Category, f64)> {
+        let points =
+            |(category, [before, after]): (&Category, &[f64; 2])| (*category, (after - before) * sign);
+        let is_told =
+            |(category, points): &(Category, f64)| !category.is_level_2() && *points >= LEAST_MOVE_POINTS;
+        let mut moved: Vec<(Category, f64)> = self.percent.iter().map(points).filter(is_told).collect();
+        moved.sort_by(|one, other| other.1.total_cmp(&one.1));
+        moved
+    }
+
+    /// The loss that grew most where another became smaller: what was behind it.
+    pub fn next_bottleneck(&self) -> Option<Category> {
+        let is_loss = |category: &Category| *category != Category::Retiring;
+        let lost_less = self.left().iter().any(|(category, _)| is_loss(category));
+        let grown = self.came().into_iter().map(|(category, _)| category).find(is_loss);
+        grown.filter(|_| lost_less)
+    }
+
+    /// Where the points went, in one sentence; `None` where nothing moved.
+    pub fn words(&self) -> Option<String> {
+        let (left, came, next) = (self.left(), self.came(), self.next_bottleneck());
+        if left.is_empty() || came.is_empty() {
+            return None;
+        }
+        let left: Vec<String> = left
+            .iter()
+            .enumerate()
+            .map(|(index, (category, points))| match index {
+                0 => format!(
+                    "{points:.0} {} left {category}",
+                    if points.round() == 1.0 { "point" } else { "points" }
+                ),
+                _ => format!("{points:.0} {category}"),
+            })
+            .collect();
+        let came: Vec<String> = came
+            .iter()
+            .enumerate()
+            .map(|(index, (category, points))| {
+                let went = if index == 0 { "went to" } else { "to" };
+                let next = if next == Some(*category) { ", the next bottleneck" } else { "" };
+                format!("{points:.0} {went} {category}{next}")
+            })
+            .collect();
+        Some(format!("{}: {}", left.join(" and "), came.join(", and ")))
+    }
+}
+
 /// How likely a better layout helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -342,6 +417,9 @@ pub struct Diagnosis {
     pub user_share: Option<f64>,
     /// For each core, thread or PMU.
     pub parts: Vec<Diagnosed>,
+    /// How slots moved, where it is of two measurements: the first half of the parts is before, the second after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shifts: Vec<Shift>,
     /// What threads did meanwhile: of a running process, or of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
@@ -353,6 +431,36 @@ pub struct Diagnosis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a vendor published of a build with a profile.
+    #[test]
+    fn points_that_leave_one_bottleneck_are_followed_to_the_next() {
+        use Category::{BackendBound, BadSpeculation, FetchLatency, FrontendBound, Retiring};
+        let of = |values: &[(Category, [f64; 2])]| Shift {
+            before: None,
+            after: None,
+            percent: values.iter().copied().collect(),
+        };
+        let published = of(&[
+            (FrontendBound, [51.0, 37.9]),
+            (BadSpeculation, [10.3, 9.5]),
+            (BackendBound, [7.8, 16.0]),
+            (Retiring, [30.9, 36.6]),
+            (FetchLatency, [40.0, 1.0]),
+        ]);
+        assert_eq!(published.next_bottleneck(), Some(BackendBound));
+        assert_eq!(
+            published.words().unwrap(),
+            "13 points left frontend bound and 1 bad speculation: 8 went to backend bound, the next bottleneck, and 6 to retiring"
+        );
+        let better =
+            of(&[(FrontendBound, [30.0, 25.0]), (Retiring, [50.0, 55.0]), (BackendBound, [20.0, 20.0])]);
+        assert_eq!(better.words().unwrap(), "5 points left frontend bound: 5 went to retiring");
+        assert_eq!(better.next_bottleneck(), None);
+        let worse = of(&[(FrontendBound, [25.0, 30.0]), (Retiring, [55.0, 50.0])]);
+        assert_eq!(worse.next_bottleneck(), None, "nothing stood in front of it");
+        assert_eq!(of(&[(FrontendBound, [25.0, 25.2]), (Retiring, [55.2, 55.0])]).words(), None);
+    }
 
     #[test]
     fn a_ceiling_is_a_bound_and_never_below_nothing() {

@@ -64,7 +64,7 @@ pub use comparison::{
 };
 pub use diagnosis::{
     Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Lever,
-    Likelihood, Missed, ObjectShare, Slots,
+    Likelihood, Missed, ObjectShare, Shift, Slots,
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use foretelling::{Expectation, Foretelling, Foretold};

@@ -22,9 +22,9 @@ mod table;
 mod sample;
 
 pub use page::{
-    capacity_page, comparison_page, comparison_story, curve_page, host_trial_page, host_trial_story,
-    optimization_page, optimization_story, proof_page, proof_story, story_page, tuning_page, tuning_story,
-    window_page,
+    capacity_page, comparison_page, comparison_story, curve_page, diagnosis_page, host_trial_page,
+    host_trial_story, optimization_page, optimization_story, proof_page, proof_story, story_page,
+    tuning_page, tuning_story, window_page,
 };
 pub use quantity::date_utc;
 pub use section::story::csv_line;

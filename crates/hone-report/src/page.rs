@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    Capacity, Comparison, Curve, HostTrial, Optimization, Proof, Story, Tuning, Window, Workload,
+    Capacity, Comparison, Curve, Diagnosis, HostTrial, Optimization, Proof, Story, Tuning, Window, Workload,
 };
 
 use crate::escape::{Element, Markup, el};
@@ -256,6 +256,12 @@ pub fn window_page(window: &Window) -> String {
         .child(method::of_window(window));
     let title = format!("{} under {} – Hone", window.variant, window.workload.name);
     document(&title, headline::window(window), main)
+}
+
+/// The page of a diagnosis, or of two that are held against each other.
+pub fn diagnosis_page(found: &Diagnosis) -> String {
+    let main = el("main").child(diagnosis::alone(found));
+    document(&format!("Diagnosis of {} – Hone", found.source), headline::diagnosis(found), main)
 }
 
 /// The page of a search for a capacity.

@@ -212,6 +212,7 @@ fn why_it_stalls_and_what_was_foretold_are_told() {
         source: "baseline, 100,000 requests of workload `train`".to_owned(),
         user_share: Some(0.64),
         parts: vec![part("reactor-0 (91 %)", Some(verdict)), part("all threads", None)],
+        shifts: Vec::new(),
         watched: None,
         notes: vec!["libc.so.6 has no symbols".to_owned()],
     });

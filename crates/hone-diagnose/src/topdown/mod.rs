@@ -44,6 +44,8 @@ pub struct Reading {
 pub struct Output {
     /// Its values, at least one.
     pub readings: Vec<Reading>,
+    /// How many runs of `perf stat` they are of.
+    pub runs: usize,
     /// Events that perf could not open, by their names.
     pub unopened: Vec<String>,
     /// What was not understood, for people.
@@ -160,7 +162,7 @@ pub fn read(text: &str) -> Result<Output, Unread> {
     if runs.len() < 2 {
         return one(text, 0);
     }
-    let (mut all, mut first) = (Output::default(), None);
+    let (mut all, mut first) = (Output { runs: runs.len(), ..Output::default() }, None);
     for run in &runs {
         match one(run.text, run.lines_before) {
             Ok(output) => all.take(output, run),
@@ -189,7 +191,7 @@ fn one(text: &str, lines_before: usize) -> Result<Output, Unread> {
             Ok(Printed { readings, unread }) if !readings.is_empty() => {
                 let notes =
                     unread.iter().map(|(line, said)| not_lined_up(lines_before + line, said)).collect();
-                return Ok(Output { readings, unopened: unopened::events(text), notes });
+                return Ok(Output { readings, runs: 1, unopened: unopened::events(text), notes });
             }
             Ok(printed) => unread = unread.or(printed.unread.into_iter().next()),
             Err(error) => broken = broken.or(Some(error)),

@@ -1,6 +1,8 @@
 //! Why the CPU stalled before anything was changed, and what was foretold of each layout before it was measured.
 
-use hone_record::{CodeLayout, Comparison, Diagnosed, Diagnosis, Foretelling, Optimization, VariantFacts};
+use hone_record::{
+    Category, CodeLayout, Comparison, Diagnosed, Diagnosis, Foretelling, Optimization, Shift, VariantFacts,
+};
 
 use super::{paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -27,6 +29,11 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     Some(all.children(foretold))
 }
 
+/// One alone, as a page has it.
+pub(crate) fn alone(diagnosis: &Diagnosis) -> Element {
+    section("diagnosis", "Why the CPU stalls").child(told(diagnosis))
+}
+
 /// Of several targets, or of none.
 pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
     let told = || diagnoses.iter().map(told);
@@ -36,9 +43,63 @@ pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
 fn told(diagnosis: &Diagnosis) -> Markup {
     Markup::default()
         .with(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.words(), diagnosis.source)))
+        .with(diagnosis.shifts.iter().map(shifted).collect::<Markup>())
+        .with(slots(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(verdict).collect::<Markup>())
+        .with(diagnosis.parts.iter().filter_map(refused).collect::<Markup>())
         .with(parts(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.notes.iter().map(|note| paragraph(&format!("Note: {note}."))).collect::<Markup>())
+}
+
+/// Level 1 of each part that has slots.
+fn slots(diagnosis: &Diagnosis) -> Option<Element> {
+    let told = diagnosis
+        .parts
+        .iter()
+        .filter_map(|part| Some((part.scope.as_deref().unwrap_or("all"), part.slots.as_ref()?)));
+    let mut rows = told.peekable();
+    rows.peek()?;
+    let has = |category: Category| {
+        diagnosis.parts.iter().flat_map(|part| &part.slots).any(|slots| slots.share(category).is_some())
+    };
+    let columns: Vec<Category> = Category::LEVEL_1
+        .into_iter()
+        .chain([Category::SmtContention])
+        .filter(|category| has(*category))
+        .collect();
+    let titles = columns.iter().map(|category| Column::words(category.words()));
+    let mut table =
+        Table::new("Where the slots went", [Column::words("part")].into_iter().chain(titles).collect());
+    for (scope, slots) in rows {
+        let share = |category: &Category| {
+            slots.share(*category).map_or(NONE.to_owned(), |share| format!("{share:.1} %"))
+        };
+        table.row(Markup::text(scope), columns.iter().map(|category| Cell::text(&share(category))).collect());
+    }
+    Some(table.finish())
+}
+
+/// Why nothing is said of a part.
+fn refused(part: &Diagnosed) -> Option<Element> {
+    let why = part.refused.as_ref()?;
+    let scope = part.scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
+    Some(paragraph(&format!("{scope}refused: {why}.")))
+}
+
+/// How the slots moved between two measurements.
+fn shifted(shift: &Shift) -> Element {
+    let scope = shift.after.as_deref().map(|scope| format!(", {scope}")).unwrap_or_default();
+    let mut table = Table::new(
+        &format!("How the slots moved{scope}"),
+        ["slots", "before", "after", "points"].map(Column::words).into(),
+    )
+    .remark("Shares of the pipeline's slots. Whether it became faster, CPU per record tells.");
+    for (category, [before, after]) in &shift.percent {
+        let cells = [format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)];
+        table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::text(&cell)).into());
+    }
+    let words = shift.words().unwrap_or_else(|| "No category moved by half a point".to_owned());
+    el("div").child(table.finish()).child(paragraph(&format!("{words}.")))
 }
 
 fn verdict(part: &Diagnosed) -> Option<Element> {

@@ -1,8 +1,8 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, Story, Tuning, VariantFacts,
-    Verdict, Window,
+    Capacity, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, Proof, Story, Tuning,
+    VariantFacts, Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};
@@ -100,6 +100,12 @@ pub(crate) fn curve(found: &Curve) -> Element {
     header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
         el("p").class("meta").text(&format!("{} · {}", found.address, machine_in_short(&found.machine))),
     )
+}
+
+/// Of a diagnosis.
+pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
+    let moved = found.shifts.first().and_then(hone_record::Shift::words).map(|words| format!("{words}."));
+    header("Diagnosis", &found.source).children(moved.map(|words| el("p").class("sentence").text(&words)))
 }
 
 /// Of a service that was tuned.

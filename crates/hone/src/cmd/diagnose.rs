@@ -11,7 +11,7 @@ use clap::Args;
 use hone_diagnose::model::Depth;
 use hone_diagnose::topdown::counted;
 use hone_diagnose::{callgrind, perf, topdown, verdict};
-use hone_record::{Diagnosed, Diagnosis, Evidence, LedgerEntry};
+use hone_record::{Category, Diagnosed, Diagnosis, Evidence, LedgerEntry, Shift};
 use hone_tool::System;
 
 use super::{Desk, default_runs};
@@ -20,7 +20,7 @@ use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
 use crate::output::Output;
-use crate::{Ending, bench, diagnose, experiment, ledger, show};
+use crate::{Ending, Usage, bench, diagnose, experiment, ledger, show};
 
 /// More than this is no output of `perf stat`, and no file of callgrind's.
 const MOST_BYTES: u64 = 256 << 20;
@@ -56,6 +56,7 @@ const MOST_BYTES: u64 = 256 << 20;
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%
+  hone diagnose --read before.txt --read after.txt         where the slots went
   hone diagnose --read server.fdata --program ./server     by BOLT's counts of branches
   hone diagnose --replay runs/x-diagnosis-001 --on x.bolt  what a layout will do; made by llvm-bolt --enable-bat")]
 #[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "pid", "replay", "command"])))]
@@ -63,9 +64,10 @@ pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
     /// What perf stat, toplev, topdown-tool or callgrind wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program),
-    /// or perf record; `-` is standard input (not for perf record).
+    /// or perf record; `-` is standard input (not for perf record). Given twice, the first is before a change and the second after it: where the
+    /// slots went is told.
     #[arg(long, value_name = "FILE")]
-    read: Option<PathBuf>,
+    read: Vec<PathBuf>,
     /// A running process: looked at by thread, with counters where there are any, else with samples (perf), and with what the kernel keeps.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -133,10 +135,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(pid) = arguments.pid {
         return of_process(pid, arguments, desk);
     }
-    match (&arguments.read, &arguments.file) {
-        (Some(path), _) => of_file(path, arguments, desk),
-        (None, Some(file)) => of_experiment(file, arguments, desk),
-        (None, None) => of_command(arguments, desk),
+    match (&arguments.read[..], &arguments.file) {
+        ([path], _) => of_file(path, arguments, desk),
+        ([before, after], _) => of_two_files([before, after], arguments, desk),
+        ([_, _, ..], _) => Err(Usage("--read takes one file, or two: before and after".to_owned()).into()),
+        ([], Some(file)) => of_experiment(file, arguments, desk),
+        ([], None) => of_command(arguments, desk),
     }
 }
 
@@ -222,7 +226,7 @@ impl Arguments {
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
                 let told =
                     format!("{} can't be written: there is no folder {}", path.display(), folder.display());
-                return Err(crate::Usage(told).into());
+                return Err(Usage(told).into());
             }
             return Ok(Purpose::Learn { path, repeats: self.repeats, subject });
         }
@@ -230,7 +234,7 @@ impl Arguments {
         let next = "\n  next: hone diagnose --learn FILE writes one";
         let text = fs::read_to_string(path)
             .with_context(|| format!("the budget {} can't be read{next}", path.display()))?;
-        let wrong = |what: String| crate::Usage(format!("{} {what}{next}", path.display()));
+        let wrong = |what: String| Usage(format!("{} {what}{next}", path.display()));
         let budget = Budget::parse(&text).map_err(wrong)?;
         budget.fits(&subject).map_err(wrong)?;
         Ok(Purpose::Gate { path, budget, subject })
@@ -344,18 +348,84 @@ fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
     }))
 }
 
+fn name_of(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 fn of_file(path: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let name = match path {
-        path if path == Path::new("-") => "standard input".to_owned(),
-        path => path.display().to_string(),
-    };
+    let name = name_of(path);
     if begins_as_samples(path) {
         let samples = diagnose::read_samples(path)?;
         desk.show(diagnose::of_data(&samples, &name), show::diagnosis::text)?;
         return Ok(Ending::Done);
     }
-    let bytes = bytes(path)?;
-    let diagnosis = diagnosis_of(&bytes, name, arguments.program.as_deref(), arguments.user_share)?;
+    show_read(diagnosis_of(&bytes(path)?, name, arguments.program.as_deref(), arguments.user_share)?, desk)
+}
+
+/// Slots before a change and after it.
+fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    if let Some(path) = paths.iter().find(|path| begins_as_samples(path)) {
+        return Err(Usage(format!(
+            "{}: samples of perf record have no slots to hold against others; read one such file alone",
+            path.display()
+        ))
+        .into());
+    }
+    let of = |path: &PathBuf| {
+        diagnosis_of(&bytes(path)?, name_of(path), arguments.program.as_deref(), arguments.user_share)
+    };
+    let [before, after] = paths;
+    show_read(before_and_after(of(before)?, of(after)?)?, desk)
+}
+
+/// One diagnosis of two, whose parts follow each other.
+fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
+    if [&before, &after].into_iter().any(|one| one.evidence != Evidence::Measured) {
+        return Err(Usage(format!(
+            "only slots by counters are held against each other: {} is {}, {} is {}",
+            before.source,
+            before.evidence.words(),
+            after.source,
+            after.evidence.words()
+        ))
+        .into());
+    }
+    let shifts = shifts(&before.parts, &after.parts);
+    let named = |side: &str, part: Diagnosed| {
+        let scope = part.scope.map(|scope| format!(", {scope}")).unwrap_or_default();
+        Diagnosed { scope: Some(format!("{side}{scope}")), ..part }
+    };
+    let mut notes = [before.notes, after.notes].concat();
+    if shifts.is_empty() {
+        notes.push("the two files have no core, thread or PMU in common whose slots passed, so nothing is held against each other".to_owned());
+    }
+    let parts = before.parts.into_iter().map(|part| named("before", part));
+    Ok(Diagnosis {
+        source: format!("{} (before) and {} (after)", before.source, after.source),
+        parts: parts.chain(after.parts.into_iter().map(|part| named("after", part))).collect(),
+        shifts,
+        notes,
+        ..after
+    })
+}
+
+/// How the slots of parts with the same scope moved.
+fn shifts(before: &[Diagnosed], after: &[Diagnosed]) -> Vec<Shift> {
+    let of = |one: &Diagnosed| {
+        let other = after.iter().find(|other| other.scope == one.scope)?;
+        shift(one, other)
+    };
+    before.iter().filter_map(of).collect()
+}
+
+fn shift(before: &Diagnosed, after: &Diagnosed) -> Option<Shift> {
+    let (one, other) = (before.slots.as_ref()?, after.slots.as_ref()?);
+    let both = |(category, share): (&Category, &f64)| Some((*category, [*share, other.share(*category)?]));
+    let percent = one.percent.iter().filter_map(both).collect();
+    Some(Shift { before: before.scope.clone(), after: after.scope.clone(), percent })
+}
+
+fn show_read(diagnosis: Diagnosis, desk: &Desk) -> Result<Ending> {
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
     desk.show(diagnosis, show::diagnosis::text)?;
     // What can't be believed is no diagnosis.
@@ -380,7 +450,7 @@ fn diagnosis_of(
         let told = format!(
             "{name} is no profile of BOLT's, and nothing else that is read is of a --program that must be named"
         );
-        return Err(crate::Usage(told).into());
+        return Err(Usage(told).into());
     }
     let text = String::from_utf8_lossy(bytes);
     if text.starts_with("# callgrind format") {
@@ -389,7 +459,7 @@ fn diagnosis_of(
     }
     Ok(match (topdown::read(&text), counted::read(&text)) {
         (Err(_), Some(counted)) => of_counters(counted, name, user_share),
-        (readings, _) => of_slots(&readings.with_context(cannot)?, name, user_share),
+        (output, _) => of_slots(&output.with_context(cannot)?, name, user_share),
     })
 }
 
@@ -400,7 +470,7 @@ fn begins_as_samples(path: &Path) -> bool {
     path != Path::new("-") && read.is_ok() && perf::is_data(&head)
 }
 
-fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f64>) -> Diagnosis {
+fn of_slots(output: &topdown::Output, source: String, user_share: Option<f64>) -> Diagnosis {
     let part = |(scope, judged): (Option<String>, Result<hone_record::Slots, topdown::Fault>)| match judged {
         Ok(slots) => {
             let verdict = Some(verdict::of_slots(&slots, user_share));
@@ -408,8 +478,14 @@ fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f6
         }
         Err(fault) => Diagnosed { refused: Some(fault.to_string()), ..Diagnosed::of(scope) },
     };
-    let parts = topdown::judge(readings).into_iter().map(part).collect();
-    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, watched: None, notes: Vec::new() }
+    let parts: Vec<Diagnosed> = topdown::judge(output).into_iter().map(part).collect();
+    // Two runs in one file are before and after.
+    let shifts = match &parts[..] {
+        [before, after] if output.runs == 2 => shift(before, after).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let notes = output.notes.clone();
+    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, shifts, watched: None, notes }
 }
 
 /// Misses without slots.
@@ -427,6 +503,7 @@ fn of_counters(scopes: Vec<counted::Scoped>, source: String, user_share: Option<
         source,
         user_share,
         parts,
+        shifts: Vec::new(),
         watched: None,
         notes: Vec::new(),
     }

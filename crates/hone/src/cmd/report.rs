@@ -31,7 +31,7 @@ use crate::{Ending, Usage, ledger, show, story};
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
     /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve,
-    /// window, heatmap, story).
+    /// window, diagnosis, heatmap, story).
     path: PathBuf,
     /// Heatmaps, capacities and curves that are drawn on the page of a run or a ledger: records, or folders that hold some.
     #[arg(value_name = "BESIDE", conflicts_with = "comment")]
@@ -276,6 +276,7 @@ fn page_beside(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Str
         Some("curve") => Ok(hone_report::curve_page(&record_by(reader, record)?)),
         Some("window") => Ok(hone_report::window_page(&record_by(reader, record)?)),
         Some("story") => Ok(hone_report::story_page(&beside.add_to(record_by(reader, record)?))),
+        Some("diagnosis") => Ok(hone_report::diagnosis_page(&record_by(reader, record)?)),
         Some("heatmap") => Ok(hone_report::heatmap::html(&record_by(reader, record)?)),
         Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
         None => bail!("{} is not a Hone record", record.display()),

@@ -86,7 +86,7 @@ struct Seen {
     /// It ended before its time.
     has_ended: bool,
     samples: Option<Samples>,
-    slots: Vec<topdown::Reading>,
+    slots: topdown::Output,
     notes: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ fn seen(
     };
     let slots = match (&perf, counted) {
         (Some(perf), Some(())) => slots(&perf.slots(), &mut notes),
-        _ => Vec::new(),
+        _ => topdown::Output::default(),
     };
     if !counts {
         notes.push(format!("not measured: {}", why_not(state)));
@@ -308,13 +308,16 @@ fn counted(mut session: Session, window: Duration, notes: &mut Vec<String>) -> R
     Ok(())
 }
 
-fn slots(path: &Path, notes: &mut Vec<String>) -> Vec<topdown::Reading> {
+fn slots(path: &Path, notes: &mut Vec<String>) -> topdown::Output {
     let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     match topdown::read(&text) {
-        Ok(readings) => readings,
+        Ok(output) => {
+            notes.extend(output.notes.iter().cloned());
+            output
+        }
         Err(error) => {
             notes.push(format!("no slots: {error}"));
-            Vec::new()
+            topdown::Output::default()
         }
     }
 }
@@ -369,6 +372,7 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
         source: format!("process {} ({program}), {:.1} s", process.pid, seen.used.window_s),
         user_share,
         parts,
+        shifts: Vec::new(),
         watched: Some(watched),
         notes,
     }
@@ -407,13 +411,13 @@ fn merged(used: &Used, samples: Option<&Samples>, program: &str) -> Vec<WatchedT
 
 /// Slots of the busy threads, busiest first; those of sleeping ones can't be believed, and say nothing.
 fn parts(
-    readings: &[topdown::Reading],
+    output: &topdown::Output,
     threads: &[WatchedThread],
     user_share: Option<f64>,
     notes: &mut Vec<String>,
 ) -> Vec<Diagnosed> {
     let mut parts: Vec<(usize, Diagnosed)> = Vec::new();
-    for (scope, judged) in topdown::judge(readings) {
+    for (scope, judged) in topdown::judge(output) {
         // perf calls a thread by name and number.
         let number = scope.as_deref().and_then(|scope| scope.rsplit('-').next()?.parse::<u32>().ok());
         let place = threads.iter().position(|thread| number.is_some() && thread.tid == number);
@@ -451,10 +455,10 @@ mod tests {
         let text = of("io-2", ["10.0", "10.0", "60.0", "20.0"])
             + &of("idle-9", ["nan", "nan", "nan", "nan"])
             + &of("reactor-0-1", ["50.0", "10.0", "10.0", "30.0"]);
-        let readings = topdown::read(&text).unwrap();
+        let output = topdown::read(&text).unwrap();
         let thread = |tid| WatchedThread { tid: Some(tid), ..WatchedThread::default() };
         let mut notes = Vec::new();
-        let parts = parts(&readings, &[thread(1), thread(2)], Some(0.5), &mut notes);
+        let parts = parts(&output, &[thread(1), thread(2)], Some(0.5), &mut notes);
         let scopes: Vec<_> = parts.iter().map(|part| part.scope.clone().unwrap()).collect();
         assert_eq!((scopes, notes.len()), (vec!["reactor-0-1".to_owned(), "io-2".to_owned()], 0));
         assert_eq!(parts[0].verdict.as_ref().unwrap().ceiling_percent, Some(25.0));

@@ -132,7 +132,15 @@ pub(crate) fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> D
             .to_owned(),
     ];
     notes.extend(notes_of(run));
-    Diagnosis { evidence: Evidence::Modelled, source, user_share, parts: vec![part], watched: None, notes }
+    Diagnosis {
+        evidence: Evidence::Modelled,
+        source,
+        user_share,
+        parts: vec![part],
+        shifts: Vec::new(),
+        watched: None,
+        notes,
+    }
 }
 
 /// What ran of a program as a profile for BOLT; `None` where nothing did.
@@ -210,7 +218,15 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
             100.0 * made
         ));
     }
-    Diagnosis { evidence: Evidence::Simulated, source, user_share, parts, watched: None, notes }
+    Diagnosis {
+        evidence: Evidence::Simulated,
+        source,
+        user_share,
+        parts,
+        shifts: Vec::new(),
+        watched: None,
+        notes,
+    }
 }
 
 fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>) -> Diagnosed {

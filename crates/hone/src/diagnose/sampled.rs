@@ -67,6 +67,7 @@ pub(crate) fn of_data(samples: &Samples, name: &str) -> Diagnosis {
         source: format!("{name}, {} samples of {}", count(samples.samples), samples.event),
         user_share: user_share(samples, &whole),
         parts: Vec::new(),
+        shifts: Vec::new(),
         watched: Some(watched),
         notes,
     }

@@ -2,7 +2,7 @@
 
 use hone_record::{
     Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling, LayoutVerdict,
-    Missed, Slots,
+    Missed, Shift, Slots,
 };
 
 use super::table::table;
@@ -23,6 +23,7 @@ pub(crate) fn text(diagnosis: &Diagnosis) -> String {
         out.push_str(&super::watched::text(watched, diagnosis));
     }
     out.push_str(&layouts(&diagnosis.parts));
+    diagnosis.shifts.iter().for_each(|shift| out.push_str(&format!("\n{}", shifted(shift))));
     for part in diagnosis.parts.iter().filter(|part| !is_all_in_columns(part)) {
         out.push('\n');
         out.push_str(&of_part(part, diagnosis));
@@ -90,6 +91,35 @@ fn of_part(part: &Diagnosed, diagnosis: &Diagnosis) -> String {
         out.push_str(&format!("  refused: {refused}\n"));
     }
     out
+}
+
+/// Where the slots went, category by category.
+fn shifted(shift: &Shift) -> String {
+    let mut rows = vec![["", "before", "after", "points"].map(str::to_owned).to_vec()];
+    for (category, parts) in ROWS {
+        let row = |category: &Category, indent: &str| {
+            let [before, after] = *shift.percent.get(category)?;
+            let share = |share: f64| format!("{share:.1} %");
+            Some(vec![
+                format!("{indent}{category}"),
+                share(before),
+                share(after),
+                format!("{:+.1}", after - before),
+            ])
+        };
+        rows.extend(row(&category, ""));
+        rows.extend(parts.iter().filter_map(|part| row(part, "  ")));
+    }
+    let scopes = match (&shift.before, &shift.after) {
+        (Some(before), Some(after)) if before == after => format!("{before}\n"),
+        (Some(before), Some(after)) => format!("{before}, and {after}\n"),
+        _ => String::new(),
+    };
+    let words = shift.words().unwrap_or_else(|| "no category moved by half a point".to_owned());
+    format!(
+        "{scopes}{}\n  {words}\n  These are shares of the slots. Whether it became faster, CPU per record tells: hone compare.\n",
+        table(&rows)
+    )
 }
 
 fn shares(slots: &Slots) -> String {

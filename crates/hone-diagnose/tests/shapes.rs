@@ -342,8 +342,11 @@ fn intervals_are_judged_one_by_one() {
     assert!(slots.notes[0].contains("fetch bandwidth is -0.1 %"), "{:?}", slots.notes);
 }
 
+/// Shares of level 1 of a part, or why there are none.
+type Level1 = Result<[f64; 4], Fault>;
+
 /// Level 1 of each part, in the order of [`Category::LEVEL_1`]: what stands above a value names it.
-fn level_1_of(text: &str) -> Vec<(Option<String>, Result<[f64; 4], Fault>)> {
+fn level_1_of(text: &str) -> Vec<(Option<String>, Level1)> {
     let shares = |slots: Slots| Category::LEVEL_1.map(|category| slots.share(category).unwrap());
     judge(&read(text).unwrap()).into_iter().map(|(name, judged)| (name, judged.map(shares))).collect()
 }

@@ -90,7 +90,7 @@ fn an_interrupted_run_goes_on_after_its_last_pair() {
     let script = stage::script(folder.path(), "wrapped", "exec \"$@\"");
     let wrapped = format!("{} {command}", script.display());
     let child = hone_command()
-        .args(["compare", &command, &wrapped, "--pairs", "6", "--control-pairs", "0"])
+        .args(["compare", &command, &wrapped, "--pairs", "6", "--control-pairs", "0", "--reserve", "0"])
         .args(SMALL)
         .current_dir(folder.path())
         .stderr(std::process::Stdio::piped())

@@ -59,6 +59,10 @@ fn slots(diagnosis: &Diagnosis) -> Option<Element> {
         .filter_map(|part| Some((part.scope.as_deref().unwrap_or("all"), part.slots.as_ref()?)));
     let mut rows = told.peekable();
     rows.peek()?;
+    // All of it stands in the tables of what moved.
+    if diagnosis.parts.len() == 2 * diagnosis.shifts.len() {
+        return None;
+    }
     let has = |category: Category| {
         diagnosis.parts.iter().flat_map(|part| &part.slots).any(|slots| slots.share(category).is_some())
     };
@@ -67,14 +71,17 @@ fn slots(diagnosis: &Diagnosis) -> Option<Element> {
         .chain([Category::SmtContention])
         .filter(|category| has(*category))
         .collect();
-    let titles = columns.iter().map(|category| Column::words(category.words()));
+    let titles = columns.iter().map(|category| Column::numbers(Markup::text(category.words())));
     let mut table =
         Table::new("Where the slots went", [Column::words("part")].into_iter().chain(titles).collect());
     for (scope, slots) in rows {
         let share = |category: &Category| {
             slots.share(*category).map_or(NONE.to_owned(), |share| format!("{share:.1} %"))
         };
-        table.row(Markup::text(scope), columns.iter().map(|category| Cell::text(&share(category))).collect());
+        table.row(
+            Markup::text(scope),
+            columns.iter().map(|category| Cell::number(&share(category))).collect(),
+        );
     }
     Some(table.finish())
 }
@@ -91,12 +98,15 @@ fn shifted(shift: &Shift) -> Element {
     let scope = shift.after.as_deref().map(|scope| format!(", {scope}")).unwrap_or_default();
     let mut table = Table::new(
         &format!("How the slots moved{scope}"),
-        ["slots", "before", "after", "points"].map(Column::words).into(),
+        [Column::words("slots")]
+            .into_iter()
+            .chain(["before", "after", "points"].map(|title| Column::numbers(Markup::text(title))))
+            .collect(),
     )
     .remark("Shares of the pipeline's slots. Whether it became faster, CPU per record tells.");
     for (category, [before, after]) in &shift.percent {
         let cells = [format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)];
-        table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::text(&cell)).into());
+        table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::number(&cell)).into());
     }
     let words = shift.words().unwrap_or_else(|| "No category moved by half a point".to_owned());
     el("div").child(table.finish()).child(paragraph(&format!("{words}.")))

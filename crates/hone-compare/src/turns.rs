@@ -23,6 +23,16 @@ pub struct Turns<'a> {
     counted: [usize; 2],
     /// Pairs of the reserve that may still be measured.
     spare: [usize; 2],
+    asked: Asked,
+}
+
+/// Whether the A/A pairs have been asked how many pairs it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    NotYet,
+    /// Too few of them counted.
+    InVain,
+    Answered,
 }
 
 /// That more pairs are measured than planned.
@@ -54,6 +64,7 @@ impl<'a> Turns<'a> {
                 behind_controls.saturating_sub(controls as usize),
                 behind_tests.saturating_sub(tests as usize),
             ],
+            asked: Asked::NotYet,
         }
     }
 
@@ -78,16 +89,20 @@ impl<'a> Turns<'a> {
         self.counted
     }
 
-    /// Asks once, when the planned pairs are measured, whether more are needed, and takes them into account. `None` where the planned ones
-    /// will do, or the design keeps to them.
-    pub fn more(&mut self, planned: &[PairOutcome]) -> Option<More> {
-        let effect = self.design.effect.as_ref()?;
-        let Some(needed) = Needed::of(self.design, effect, planned) else {
-            // Too few A/A pairs count to tell anything: all that may come on top may be measured in place of the excluded.
-            let [tests, controls] = effect.more;
-            self.spare = [self.spare[0] + controls as usize, self.spare[1] + tests as usize];
+    /// Asks once, behind the planned pairs and as soon as enough A/A pairs count, whether more are needed, and takes them into account.
+    /// `None` where it was asked before, the planned ones will do, or the design keeps to them.
+    pub fn more(&mut self, measured: &[PairOutcome]) -> Option<More> {
+        let effect = self.design.effect.as_ref().filter(|_| self.asked != Asked::Answered)?;
+        let Some(needed) = Needed::of(self.design, effect, measured) else {
+            // Too few count to tell anything: all that may come on top may be measured in place of the excluded.
+            if self.asked == Asked::NotYet {
+                let [tests, controls] = effect.more;
+                self.spare = [self.spare[0] + controls as usize, self.spare[1] + tests as usize];
+                self.asked = Asked::InVain;
+            }
             return None;
         };
+        self.asked = Asked::Answered;
         let [tests, controls] = needed.more;
         for (place, more) in [controls, tests].into_iter().enumerate() {
             self.wanted[place] += more as usize;
@@ -109,10 +124,10 @@ struct Needed {
 
 impl Needed {
     /// `None` where too few A/A pairs count. They alone are looked at.
-    fn of(design: &Design, effect: &Effect, planned: &[PairOutcome]) -> Option<Self> {
-        let outlook = Outlook::new(&design.rule, design.rule.primary, planned)?;
+    fn of(design: &Design, effect: &Effect, measured: &[PairOutcome]) -> Option<Self> {
+        let outlook = Outlook::new(&design.rule, design.rule.primary, measured)?;
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
-        let known = planned.iter().filter(counts).count() as u32;
+        let known = measured.iter().filter(counts).count() as u32;
         let [most_tests, most_controls] = effect.more;
         // In the proportion of those that are planned.
         let controls =

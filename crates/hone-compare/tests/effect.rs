@@ -28,7 +28,7 @@ fn design(pairs: u32, control_pairs: u32, seed: u64, effect: Option<f64>) -> Des
 fn measured(random: &mut ChaCha8Rng, design: &Design, truth: Truth) -> Vec<PairOutcome> {
     let (mut turns, mut pairs) = (Turns::new(design), Vec::new());
     for (index, kind) in design.order.iter().enumerate() {
-        if index == design.planned() {
+        if index >= design.planned() {
             turns.more(&pairs);
         }
         if !turns.is_due(index) {
@@ -152,4 +152,29 @@ fn excluded_control_pairs_may_use_what_would_come_on_top() {
         }
     }
     assert_eq!(turns.counted(), [5, 8]);
+}
+
+/// An A/A pair that was excluded is measured again, and then they are asked.
+#[test]
+fn the_control_is_asked_as_soon_as_enough_of_it_counts() {
+    let design = design(8, 5, 1, Some(USUAL_EFFECT));
+    let (mut turns, mut pairs) = (Turns::new(&design), Vec::new());
+    let (mut random, mut is_first, mut asked) = (ChaCha8Rng::seed_from_u64(7), true, 0);
+    for (index, kind) in design.order.iter().copied().enumerate() {
+        if index >= design.planned() {
+            asked += usize::from(turns.more(&pairs).is_some());
+        }
+        if turns.is_due(index) {
+            let values = session(&mut random, normal, 1, 1.0, 0.3);
+            let mut pair = PairOutcome { index: index as u32, ..outcomes(kind, &values).remove(0) };
+            if kind == PairKind::Control && is_first {
+                (pair.dropped, is_first) = (Some("saturated".to_owned()), false);
+            }
+            turns.count(&pair);
+            pairs.push(pair);
+        }
+    }
+    let [controls, tests] = turns.counted();
+    assert_eq!(asked, 1);
+    assert!(tests > 20 && controls > 12, "{tests} and {controls}");
 }

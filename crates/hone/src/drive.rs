@@ -167,7 +167,7 @@ pub(crate) fn measure_pairs(
     let mut pairs: Vec<PairOutcome> = Vec::new();
     let (mut failures, mut longest_s, mut turns) = (InARow::default(), 0.0_f64, Turns::new(&contest.design));
     for (index, kind) in contest.design.order.iter().copied().enumerate() {
-        if index == contest.design.planned()
+        if index >= contest.design.planned()
             && let Some(more) = turns.more(&pairs)
         {
             progress.line(&more_words(&contest.design, more));

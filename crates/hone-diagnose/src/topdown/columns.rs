@@ -11,8 +11,8 @@ use super::category::category;
 const BESIDE: usize = 2;
 
 /// Words of a line of names that name no metric: units, and what stands in front of the values.
-const NO_METRICS: [&str; 20] = [
-    "#", "percent", "of", "slots", "ops", "time", "counts", "cpus", "cpu", "core", "die", "socket", "node",
+const NO_METRICS: [&str; 19] = [
+    "percent", "of", "slots", "ops", "time", "counts", "cpus", "cpu", "core", "die", "socket", "node",
     "cluster", "cache", "thread", "comm-pid", "comm", "cgroup", "ctrs",
 ];
 

@@ -95,21 +95,11 @@ fn of_part(part: &Diagnosed, diagnosis: &Diagnosis) -> String {
 
 /// Where the slots went, category by category.
 fn shifted(shift: &Shift) -> String {
-    let mut rows = vec![["", "before", "after", "points"].map(str::to_owned).to_vec()];
-    for (category, parts) in ROWS {
-        let row = |category: &Category, indent: &str| {
-            let [before, after] = *shift.percent.get(category)?;
-            let share = |share: f64| format!("{share:.1} %");
-            Some(vec![
-                format!("{indent}{category}"),
-                share(before),
-                share(after),
-                format!("{:+.1}", after - before),
-            ])
-        };
-        rows.extend(row(&category, ""));
-        rows.extend(parts.iter().filter_map(|part| row(part, "  ")));
-    }
+    let head = vec![["", "before", "after", "points"].map(str::to_owned).to_vec()];
+    let rows = by_category(head, |category| {
+        let [before, after] = *shift.percent.get(&category)?;
+        Some(vec![format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)])
+    });
     let scopes = match (&shift.before, &shift.after) {
         (Some(before), Some(after)) if before == after => format!("{before}\n"),
         (Some(before), Some(after)) => format!("{before}, and {after}\n"),
@@ -122,16 +112,23 @@ fn shifted(shift: &Shift) -> String {
     )
 }
 
-fn shares(slots: &Slots) -> String {
-    let mut rows = Vec::new();
+/// A row for each category that has cells, its parts indented below it.
+fn by_category(
+    mut rows: Vec<Vec<String>>,
+    cells: impl Fn(Category) -> Option<Vec<String>>,
+) -> Vec<Vec<String>> {
+    let row = |category: Category, indent: &str| {
+        Some([vec![format!("{indent}{category}")], cells(category)?].concat())
+    };
     for (category, parts) in ROWS {
-        let row = |category: &Category, indent: &str| {
-            let share = slots.share(*category)?;
-            Some(vec![format!("{indent}{category}"), format!("{share:.1} %")])
-        };
-        rows.extend(row(&category, ""));
-        rows.extend(parts.iter().filter_map(|part| row(part, "  ")));
+        rows.extend(row(category, ""));
+        rows.extend(parts.iter().filter_map(|part| row(*part, "  ")));
     }
+    rows
+}
+
+fn shares(slots: &Slots) -> String {
+    let rows = by_category(Vec::new(), |category| Some(vec![format!("{:.1} %", slots.share(category)?)]));
     let notes = slots.notes.iter().map(|note| format!("  note: {note}\n"));
     table(&rows) + &notes.collect::<String>()
 }

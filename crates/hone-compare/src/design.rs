@@ -284,8 +284,8 @@ fn reserve_words([tests, controls]: [u32; 2]) -> String {
 /// What becomes of A/A pairs that scatter.
 fn effect_words(Effect { ratio, more: [tests, controls] }: &Effect) -> String {
     format!(
-        " Where the A/A pairs predict that the planned pairs would miss a difference of {:.0} % (power 80 %), as many more are measured as it \
-         needs, at most {tests} A/B and {controls} A/A pairs: A/B pairs have no say in it.",
+        " If the A/A pairs predict that the planned pairs miss a difference of {:.0} % (power 80 %), Hone measures as many more as it needs, at \
+         most {tests} A/B and {controls} A/A pairs. A/B pairs do not influence this.",
         (ratio - 1.0) * 100.0
     )
 }

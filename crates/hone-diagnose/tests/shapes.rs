@@ -473,7 +473,7 @@ fn names_without_values_and_values_without_names_are_told() {
     assert!(matches!(error, Unread::NoValues { line: 3, .. }), "{error:?}");
     let told = error.to_string();
     assert!(
-        told.contains("names of top-down metrics, and no values") && told.contains("perf stat -j"),
+        told.contains("names of top-down metrics, but no values") && told.contains("perf stat -j"),
         "{told}"
     );
     let row =

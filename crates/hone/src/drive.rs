@@ -221,8 +221,8 @@ fn more_words(design: &Design, more: More) -> String {
     let found = more.planned_ratio.map_or("no difference".to_owned(), percent);
     let [tests, controls] = more.pairs;
     format!(
-        "  The A/A pairs predict that {} A/B pairs find a difference of {found} or more, and not one of {}: up to {tests} A/B and {controls} A/A \
-         pairs more are measured",
+        "  The A/A pairs predict that {} A/B pairs find a difference of {found} or more, and not one of {}. Hone measures {tests} more A/B and \
+         {controls} more A/A pairs",
         design.pairs,
         percent(more.wanted_ratio)
     )

@@ -103,7 +103,7 @@ fn two_files_are_before_and_after_and_the_page_shows_it() {
     fs::write(&counted, "2,000,000  instructions\n25,000  L1-icache-load-misses\n").unwrap();
     hone(&["diagnose", "--read", &before, "--read", counted.to_str().unwrap()])
         .expect_code(2)
-        .expect_error("only slots by counters are held against each other");
+        .expect_error("--read compares only slots by counters");
     hone(&["diagnose", "--read", &before, "--read", &before, "--read", &before])
         .expect_code(2)
         .expect_error("one file, or two");

@@ -119,7 +119,7 @@ pub enum Unread {
     },
     /// Names, and no value that belongs to one of them.
     #[error(
-        "line {line} has names of top-down metrics, and no values stand in columns that are known: {said}\n  next: perf stat -j, whose values \
+        "line {line} has names of top-down metrics, but no values in the columns that Hone knows: {said}\n  next: perf stat -j, whose values \
          carry their names"
     )]
     NoValues {

@@ -103,7 +103,7 @@ fn shifted(shift: &Shift) -> Element {
             .chain(["before", "after", "points"].map(|title| Column::numbers(Markup::text(title))))
             .collect(),
     )
-    .remark("Shares of the pipeline's slots. Whether it became faster, CPU per record tells.");
+    .remark("Shares of the pipeline's slots. To see whether the program became faster, compare its CPU per record.");
     for (category, [before, after]) in &shift.percent {
         let cells = [format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)];
         table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::number(&cell)).into());

@@ -90,8 +90,8 @@ pub(crate) struct Arguments {
     /// All the time the run may take, starts and warm-ups included: 300, 90s, 5m, 1h. Takes the place of --pairs.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
     budget: Option<String>,
-    /// The difference to be found, 5% or 0.05. Where the A/A pairs scatter too much for it, up to three times the planned pairs are
-    /// measured; with --budget, no more than it needs [default: 10%; all of a budget].
+    /// Smallest difference to detect: 5% or 0.05. If the A/A pairs are too noisy for it, Hone measures up to three times the planned
+    /// pairs. With --budget, it measures no more pairs than it needs [default: 10%; with --budget, all pairs that fit].
     #[arg(long, value_name = "SHARE")]
     effect: Option<String>,
     /// Only measure the pilot and say what the budget could show.
@@ -129,8 +129,8 @@ pub(crate) struct Arguments {
     /// two brokers beside their software (disk, age of the log, heap) no control can see.
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
-    /// Most excluded pairs of each kind (A/B, A/A) to measure again [default: half as many as planned]. With 0 the planned pairs are all, also
-    /// where they scatter.
+    /// Most excluded pairs of each kind (A/B, A/A) to measure again [default: half as many as planned]. With 0 Hone
+    /// measures the planned pairs only.
     #[arg(long, value_name = "PAIRS")]
     reserve: Option<u32>,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,

@@ -64,8 +64,8 @@ pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
     /// What perf stat, toplev, topdown-tool or callgrind wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program),
-    /// or perf record; `-` is standard input (not for perf record). Given twice, the first is before a change and the second after it: where the
-    /// slots went is told.
+    /// or perf record; `-` is standard input (not for perf record). Give it twice to compare the slots before and after a
+    /// change.
     #[arg(long, value_name = "FILE")]
     read: Vec<PathBuf>,
     /// A running process: looked at by thread, with counters where there are any, else with samples (perf), and with what the kernel keeps.
@@ -366,7 +366,7 @@ fn of_file(path: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(path) = paths.iter().find(|path| begins_as_samples(path)) {
         return Err(Usage(format!(
-            "{}: samples of perf record have no slots to hold against others; read one such file alone",
+            "{}: samples of perf record have no slots to compare\n  next: read this file alone",
             path.display()
         ))
         .into());
@@ -382,7 +382,7 @@ fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, desk: &Desk) -> Res
 fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
     if [&before, &after].into_iter().any(|one| one.evidence != Evidence::Measured) {
         return Err(Usage(format!(
-            "only slots by counters are held against each other: {} is {}, {} is {}",
+            "--read compares only slots by counters: {} is {}, {} is {}",
             before.source,
             before.evidence.words(),
             after.source,
@@ -397,7 +397,10 @@ fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
     };
     let mut notes = [before.notes, after.notes].concat();
     if shifts.is_empty() {
-        notes.push("the two files have no core, thread or PMU in common whose slots passed, so nothing is held against each other".to_owned());
+        notes.push(
+            "the two files share no core, thread or PMU with valid slots, so Hone can't compare them"
+                .to_owned(),
+        );
     }
     let parts = before.parts.into_iter().map(|part| named("before", part));
     Ok(Diagnosis {

@@ -107,7 +107,7 @@ fn shifted(shift: &Shift) -> String {
     };
     let words = shift.words().unwrap_or_else(|| "no category moved by half a point".to_owned());
     format!(
-        "{scopes}{}\n  {words}\n  These are shares of the slots. Whether it became faster, CPU per record tells: hone compare.\n",
+        "{scopes}{}\n  {words}\n  These are shares of slots. To see whether the program became faster, compare its CPU per record: hone compare.\n",
         table(&rows)
     )
 }

@@ -43,7 +43,8 @@ pub struct Plan {
     pub disturbance: Option<Disturbance>,
     /// Whether the arms are two targets that go on living between their windows, see [`Design::both_controls`].
     pub both_controls: bool,
-    /// Most excluded pairs of each kind that are measured again; `None` for half as many as are planned.
+    /// Most excluded pairs of each kind that are measured again; `None` for half as many as are planned. 0 keeps to the planned pairs,
+    /// whatever effect they can show.
     pub reserve: Option<u32>,
     /// The ratio above 1 that the pairs have to be able to show, for which up to twice as many more are measured; `None` keeps to the
     /// planned ones. Of several builds no A/A pair tells how many they would need.
@@ -78,7 +79,7 @@ impl Plan {
 
     /// What the pairs have to be able to show. It takes A/A pairs to tell how many that needs.
     fn wanted(&self) -> Option<Effect> {
-        let can_be_told = self.builds == [1, 1] && self.control_pairs >= FEWEST_PAIRS;
+        let can_be_told = self.reserve != Some(0) && self.builds == [1, 1] && self.control_pairs >= FEWEST_PAIRS;
         let more = [self.pairs, self.control_pairs].map(|planned| planned * MORE_FOR_AN_EFFECT);
         self.effect.filter(|_| can_be_told).map(|ratio| Effect { ratio, more })
     }
@@ -424,13 +425,21 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
         return Err(DesignError::TooFewPairs { kind: "A/A", pairs: plan.control_pairs, or_none });
     }
     let reserve = plan.reserve.unwrap_or_default();
-    for (name, value) in [("pairs", plan.pairs), ("control_pairs", plan.control_pairs), ("reserve", reserve)]
-    {
-        if value > MOST_PAIRS {
-            return Err(DesignError::OutOfRange { name, value: value.into(), limit: MOST_PAIRS.into() });
-        }
-    }
+    check_counts([("pairs", plan.pairs), ("control_pairs", plan.control_pairs), ("reserve", reserve)])?;
     check_levels(plan.alpha, plan.equivalence)
+}
+
+/// Whether anybody would wait for so many.
+///
+/// # Errors
+/// With the first that is too many.
+pub(crate) fn check_counts<const N: usize>(counts: [(&'static str, u32); N]) -> Result<(), DesignError> {
+    match counts.into_iter().find(|(_, value)| *value > MOST_PAIRS) {
+        Some((name, value)) => {
+            Err(DesignError::OutOfRange { name, value: value.into(), limit: MOST_PAIRS.into() })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether intervals and a margin can be made of these.

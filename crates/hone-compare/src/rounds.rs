@@ -9,7 +9,7 @@ use hone_record::{Design, Metric, Mode, PairKind};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-use crate::design::{DesignError, Plan, default_reserve, laid_out, refused_of_what_lives_on, shuffled};
+use crate::design::{DesignError, Plan, check_counts, default_reserve, laid_out, refused_of_what_lives_on, shuffled};
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 
 /// The baseline among the variants of rounds.
@@ -22,8 +22,10 @@ pub const TWIN: usize = 1;
 pub struct RoundPlan {
     /// Variants, the baseline and its twin among them.
     pub variants: usize,
-    /// Rounds that are planned. Behind them come half as many in reserve, see [`Self::reserve`].
+    /// Rounds that are planned. Behind them come those of the reserve, see [`Self::reserve`].
     pub rounds: u32,
+    /// Rounds in reserve; `None` for half as many as are planned.
+    pub asked_reserve: Option<u32>,
     /// Rounds that the processes live for before all are started anew; 0 when each window has a process of its own.
     pub block_rounds: u32,
     /// Builds of each variant, of the same source with another layout each. A block measures one of them, of all variants alike.
@@ -51,12 +53,12 @@ pub struct RoundPlan {
 impl RoundPlan {
     /// Rounds in reserve: one has its turn while excluded pairs leave a comparison with fewer of a kind than planned.
     pub fn reserve(&self) -> u32 {
-        default_reserve(self.rounds)
+        self.asked_reserve.unwrap_or_else(|| default_reserve(self.rounds))
     }
 
     /// Planned rounds, and those of the reserve.
     fn most_rounds(&self) -> u32 {
-        self.rounds + self.reserve()
+        self.rounds.saturating_add(self.reserve())
     }
 
     /// The variants of each round in the order in which they are loaded. Every second round has the order of the one before
@@ -109,6 +111,7 @@ impl RoundPlan {
     /// # Errors
     /// As [`crate::plan()`], and with fewer starts of the processes than an interval over them needs.
     pub fn design(&self, edge: [usize; 2]) -> Result<Design, DesignError> {
+        check_counts([("rounds", self.rounds), ("reserve", self.reserve())])?;
         let starts = self.starts();
         if starts != 0 && starts < FEWEST_BLOCKS {
             return Err(DesignError::TooFewStarts {
@@ -188,6 +191,7 @@ mod tests {
             busy: false,
             variants: 5,
             rounds,
+            asked_reserve: None,
             block_rounds,
             builds: 1,
             closed_loop: true,

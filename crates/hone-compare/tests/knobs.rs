@@ -18,6 +18,7 @@ fn plan(rounds: u32, seed: u64) -> RoundPlan {
         busy: false,
         variants: KNOBS + TWIN + 1,
         rounds,
+        asked_reserve: None,
         block_rounds: 0,
         builds: 1,
         closed_loop: false,

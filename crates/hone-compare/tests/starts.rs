@@ -20,6 +20,7 @@ fn plan(rounds: u32, block_rounds: u32, builds: u32, seed: u64) -> RoundPlan {
         busy: false,
         variants: 3,
         rounds,
+        asked_reserve: None,
         block_rounds,
         builds,
         closed_loop: true,

@@ -8,7 +8,7 @@ use hone_record::{Engine, Keys, Metric, Mode, Payload, Schedule, Sizes, Workload
 use serde::Deserialize;
 
 use crate::cmd::client::engine;
-use crate::notation::{Written, mean_bytes, payload};
+use crate::notation::{Share, Written, mean_bytes, payload};
 use crate::optimize::tree::{self, Variant};
 use crate::ready::Ready;
 pub(crate) use gate::GateWishes;
@@ -108,6 +108,10 @@ pub(crate) struct Compare {
     pub(crate) places: bool,
     pub(crate) pairs: u32,
     pub(crate) control_pairs: u32,
+    /// See [`hone_compare::Plan::reserve`]; of rounds, too.
+    pub(crate) reserve: Option<u32>,
+    /// The difference that pairs have to be able to show.
+    pub(crate) effect: Share,
     /// Of loads by a command, and of targets that end: in each round every variant is loaded once.
     pub(crate) rounds: u32,
     /// Rounds after which all processes are started anew.
@@ -127,6 +131,11 @@ pub(crate) struct Compare {
     pub(crate) lateness_limit_ms: f64,
 }
 
+/// See [`hone_compare::USUAL_EFFECT`].
+pub(crate) fn usual_effect() -> Share {
+    Share(hone_compare::USUAL_EFFECT - 1.0)
+}
+
 impl Default for Compare {
     fn default() -> Self {
         Self {
@@ -134,6 +143,8 @@ impl Default for Compare {
             places: true,
             pairs: 14,
             control_pairs: 6,
+            reserve: None,
+            effect: usual_effect(),
             rounds: 30,
             // Even, so that each order and its reverse fall into one start of the processes; and few, since the interval rests on starts:
             // fifteen make it 2.1 standard errors wide to each side, five 2.8 (Student's t).

@@ -154,6 +154,40 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A [`share`] in a file: `"3%"` or 0.03.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(transparent)]
+pub(crate) struct Share(pub(crate) f64);
+
+impl Share {
+    /// 1.03 for 3 %.
+    pub(crate) fn ratio(self) -> f64 {
+        1.0 + self.0
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Share {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Share;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a share such as \"3%\" or 0.03")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Share, E> {
+                share(text).map(Share).map_err(E::custom)
+            }
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Share, E> {
+                self.visit_str(&value.to_string())
+            }
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Share, E> {
+                self.visit_str(&value.to_string())
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
 /// A time with its unit, in seconds: `500us`, `2ms`, `30s`, `5m`, `1h`.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();

@@ -184,6 +184,7 @@ pub(crate) fn plan(settings: &Compare, builds: u32, workload: &Workload, variant
     RoundPlan {
         variants,
         rounds: settings.rounds,
+        asked_reserve: settings.reserve,
         block_rounds: if exits { 0 } else { settings.block_rounds },
         builds,
         closed_loop: true,

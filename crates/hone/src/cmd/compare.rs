@@ -677,8 +677,7 @@ impl Asked {
 
     /// What a number of pairs has to be able to show. A budget has a plan of its own.
     fn effect_of_pairs(&self) -> Option<f64> {
-        let is_fixed = self.budget_s.is_some() || self.reserve == Some(0);
-        (!is_fixed).then(|| self.effect.unwrap_or(hone_compare::USUAL_EFFECT))
+        self.budget_s.is_none().then(|| self.effect.unwrap_or(hone_compare::USUAL_EFFECT))
     }
 }
 

@@ -1,13 +1,12 @@
 //! `[gate]`: what a commit must not do to the service.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use hone_record::Metric;
 use serde::Deserialize;
 
 use super::{Compare, File, Names, Optimize, Wrong};
-use crate::notation::share;
+use crate::notation::Share;
 
 /// Where a commit fails.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +22,7 @@ pub(crate) struct GateWishes {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct GateFile {
     judge: Vec<String>,
-    worse_by: Share,
+    worse_by: Option<Share>,
     guards: BTreeMap<Metric, Share>,
     require_power: bool,
     pairs: Option<u32>,
@@ -32,46 +31,21 @@ pub(super) struct GateFile {
     builds: Option<u32>,
 }
 
-/// `"3%"` or 0.03.
-#[derive(Debug, Clone, Copy)]
-struct Share(f64);
-
-impl Default for Share {
-    /// A choice, and no constant of nature: small enough to see a change that matters, and large enough that the luck of where functions lie
-    /// is seldom taken for one. `builds` makes that luck a part of the interval.
-    fn default() -> Self {
-        Self(0.03)
-    }
-}
-
-impl<'de> Deserialize<'de> for Share {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = Share;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a share such as \"3%\" or 0.03")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Share, E> {
-                share(text).map(Share).map_err(E::custom)
-            }
-            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Share, E> {
-                self.visit_str(&value.to_string())
-            }
-            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Share, E> {
-                self.visit_str(&value.to_string())
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
+/// A choice, and no constant of nature: small enough to see a change that matters, and large enough that the luck of where functions lie
+/// is seldom taken for one. `builds` makes that luck a part of the interval.
+const WORSE_BY: Share = Share(0.03);
 
 impl GateFile {
+    fn worse_by(&self) -> Share {
+        self.worse_by.unwrap_or(WORSE_BY)
+    }
+
     /// The limits of all metrics that decide.
     pub(super) fn wishes(&self, compare: &Compare) -> GateWishes {
+        let worse_by = self.worse_by();
         let guards = compare.guards.iter().filter(|guard| **guard != compare.primary);
-        let limit = |metric: &Metric| (*metric, self.guards.get(metric).unwrap_or(&self.worse_by).0);
-        let worse_by = guards.map(limit).chain([(compare.primary, self.worse_by.0)]).collect();
+        let limit = |metric: &Metric| (*metric, self.guards.get(metric).unwrap_or(&worse_by).0);
+        let worse_by = guards.map(limit).chain([(compare.primary, worse_by.0)]).collect();
         GateWishes { worse_by, require_power: self.require_power }
     }
 }
@@ -96,7 +70,7 @@ impl File {
         }
         let limits = gate.guards.iter().map(|(metric, limit)| (*metric, "guards", limit.0));
         let never = |(metric, _, limit): &(Metric, &str, f64)| !metric.lower_is_better() && *limit >= 1.0;
-        if let Some((metric, key, _)) = limits.chain([(primary, "worse_by", gate.worse_by.0)]).find(never) {
+        if let Some((metric, key, _)) = limits.chain([(primary, "worse_by", gate.worse_by().0)]).find(never) {
             let problem = format!("{} can't fall by 100 % or more: name a limit below that", metric.name());
             return Err(("gate".to_owned(), key, problem));
         }

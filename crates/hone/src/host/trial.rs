@@ -163,6 +163,7 @@ impl Asked {
         RoundPlan {
             variants: part.candidates.len() + TWIN + 1,
             rounds: self.rounds,
+            asked_reserve: None,
             // All windows of a round are of one process, or each of its own: no luck is shared by some only.
             block_rounds: 0,
             builds: 1,

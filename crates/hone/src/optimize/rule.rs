@@ -29,8 +29,8 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
         refused: Default::default(),
         disturbance: Some(hone_compare::disturbance(settings.mode)),
         both_controls: false,
-        reserve: None,
-        effect: Some(hone_compare::USUAL_EFFECT),
+        reserve: settings.reserve,
+        effect: Some(settings.effect.ratio()),
         default_guards: true,
         busy: settings.busy,
     })

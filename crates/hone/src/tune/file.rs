@@ -15,9 +15,9 @@ use super::propose::LEAST_HOPE;
 use super::{forbid, of_host};
 use crate::Usage;
 use crate::climb::Wanted;
-use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
+use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest, usual_effect};
 use crate::meter::Metrics;
-use crate::notation::seconds;
+use crate::notation::{Share, seconds};
 use crate::require::{self, Rule};
 use crate::show::time;
 
@@ -59,6 +59,12 @@ pub(crate) struct Asked {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) pairs: u32,
     pub(crate) control_pairs: u32,
+    /// See [`hone_compare::Plan::reserve`].
+    #[serde(default)]
+    pub(crate) reserve: Option<u32>,
+    /// The difference that the pairs of a trial have to be able to show.
+    #[serde(default = "usual_effect")]
+    pub(crate) effect: Share,
     pub(crate) mode: Mode,
     pub(crate) alpha: f64,
     pub(crate) equivalence: f64,
@@ -105,6 +111,8 @@ struct Table {
     candidate: Vec<CandidateTable>,
     pairs: u32,
     control_pairs: u32,
+    reserve: Option<u32>,
+    effect: Share,
     mode: Mode,
     alpha: f64,
     equivalence: f64,
@@ -139,6 +147,8 @@ impl Default for Table {
             candidate: Vec::new(),
             pairs: 8,
             control_pairs: 5,
+            reserve: None,
+            effect: usual_effect(),
             mode: Mode::Solo,
             alpha: 0.05,
             equivalence: 0.02,
@@ -295,6 +305,8 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         candidates: table.candidate.into_iter().map(candidate).collect::<Result<_>>()?,
         pairs: table.pairs,
         control_pairs: table.control_pairs,
+        reserve: table.reserve,
+        effect: table.effect,
         mode: table.mode,
         alpha: table.alpha,
         equivalence: table.equivalence,

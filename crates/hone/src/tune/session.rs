@@ -172,8 +172,8 @@ impl Asked {
             refused: arm::refused(&sides.map(|side| side.workload.clone()), is_started),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: false,
-            reserve: None,
-            effect: Some(hone_compare::USUAL_EFFECT),
+            reserve: self.reserve,
+            effect: Some(self.effect.ratio()),
             default_guards: false,
             busy: self.metrics.are_read(),
         }

@@ -79,7 +79,8 @@ impl Plan {
 
     /// What the pairs have to be able to show. It takes A/A pairs to tell how many that needs.
     fn wanted(&self) -> Option<Effect> {
-        let can_be_told = self.reserve != Some(0) && self.builds == [1, 1] && self.control_pairs >= FEWEST_PAIRS;
+        let can_be_told =
+            self.reserve != Some(0) && self.builds == [1, 1] && self.control_pairs >= FEWEST_PAIRS;
         let more = [self.pairs, self.control_pairs].map(|planned| planned * MORE_FOR_AN_EFFECT);
         self.effect.filter(|_| can_be_told).map(|ratio| Effect { ratio, more })
     }

@@ -9,7 +9,9 @@ use hone_record::{Design, Metric, Mode, PairKind};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-use crate::design::{DesignError, Plan, check_counts, default_reserve, laid_out, refused_of_what_lives_on, shuffled};
+use crate::design::{
+    DesignError, Plan, check_counts, default_reserve, laid_out, refused_of_what_lives_on, shuffled,
+};
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 
 /// The baseline among the variants of rounds.

@@ -62,6 +62,7 @@ pub mod repeated;
 pub mod rollout;
 pub mod saved_plan;
 pub mod setting;
+mod sysctl_text;
 pub mod threads;
 pub mod throttle;
 pub mod tools;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::glob::is_meant;
 use crate::kernel::Kernel;
-use crate::udev::queue_settings;
+use crate::{sysctl_text, udev};
 
 /// A line of a file that sets a knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,26 +37,21 @@ pub fn origins(kernel: &dyn Kernel, in_container: bool) -> Vec<Origin> {
     let disks = kernel.list("sys/block");
     for (file, text) in ordered(kernel, "udev/rules.d", ".rules") {
         for disk in &disks {
-            let origin = |(attribute, value): (String, String)| Origin {
+            let origin = |set: udev::Set| Origin {
                 file: file.clone(),
-                path: format!("sys/block/{disk}/{attribute}"),
-                value,
+                path: format!("sys/block/{disk}/{}", set.attribute),
+                value: set.value,
             };
-            found.extend(queue_settings(kernel, disk, &text).into_iter().map(origin));
+            found.extend(udev::settings(kernel, disk, &text).into_iter().map(origin));
         }
     }
-    let mut sysctl = Vec::new();
-    for (file, text) in sysctl_files(kernel) {
-        sysctl.extend(text.lines().filter_map(|line| sysctl_line(&file, line)));
-    }
-    found.extend(sysctl.iter().cloned());
+    found.extend(sysctls(kernel, |_| true));
     let profile = tuned(kernel, &disks);
     let is_active = !profile.is_empty();
     found.extend(profile);
     if is_active && tuned_gives_way(kernel) {
-        let of_the_machine =
-            |origin: &Origin| ["etc/", "run/"].iter().any(|place| origin.file.starts_with(place));
-        found.extend(sysctl.into_iter().filter(of_the_machine));
+        let of_the_machine = |file: &str| ["etc/", "run/"].iter().any(|place| file.starts_with(place));
+        found.extend(sysctls(kernel, of_the_machine));
     }
     found
 }
@@ -101,6 +96,21 @@ fn sysctl_files(kernel: &dyn Kernel) -> Vec<(String, String)> {
     files
 }
 
+/// What these files of sysctl set, all of them taken as one text: a name rules over a pattern of any file.
+fn sysctls(kernel: &dyn Kernel, is_one: impl Fn(&str) -> bool) -> Vec<Origin> {
+    let (mut lines, mut files) = (Vec::new(), Vec::new());
+    for (file, text) in sysctl_files(kernel).into_iter().filter(|(file, _)| is_one(file)) {
+        for line in sysctl_text::lines(&text) {
+            lines.push(line);
+            files.push(file.clone());
+        }
+    }
+    let origin = |wish: sysctl_text::Wish| {
+        Some(Origin { file: files.get(wish.at)?.clone(), path: wish.path, value: wish.value })
+    };
+    sysctl_text::wishes(kernel, &lines).into_iter().filter_map(origin).collect()
+}
+
 /// The line that rules an attribute, if any does.
 pub fn of<'a>(origins: &'a [Origin], path: &str) -> Option<&'a Origin> {
     origins.iter().rev().find(|origin| origin.path == path)
@@ -119,21 +129,8 @@ fn ordered(kernel: &dyn Kernel, folder: &str, suffix: &str) -> Vec<(String, Stri
     files.into_values().filter_map(|path| kernel.read(&path).ok().map(|text| (path, text))).collect()
 }
 
-/// `vm.swappiness = 1`, `-vm/swappiness=1`; dots and slashes are the same unless a slash comes first (sysctl.d(5)).
-fn sysctl_line(file: &str, line: &str) -> Option<Origin> {
-    let line = line.trim();
-    if line.starts_with(['#', ';']) {
-        return None;
-    }
-    let (name, value) = line.split_once('=')?;
-    let name = name.trim().trim_start_matches('-').trim();
-    let slashes = name.find('/').is_some_and(|slash| name.find('.').is_none_or(|dot| slash < dot));
-    let path = if slashes { name.to_owned() } else { name.replace('.', "/") };
-    Some(Origin { file: file.to_owned(), path: format!("proc/sys/{path}"), value: value.trim().to_owned() })
-}
-
 /// `w /sys/kernel/mm/transparent_hugepage/enabled - - - - never`.
-fn tmpfiles_line(file: &str, line: &str) -> Option<Origin> {
+pub(crate) fn tmpfiles_line(file: &str, line: &str) -> Option<Origin> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (kind, path, value) = (words.first()?, words.get(1)?, words.get(6..)?);
     let is_setting = kind.starts_with('w') && (path.starts_with("/sys/") || path.starts_with("/proc/sys/"));
@@ -165,38 +162,75 @@ fn tuned(kernel: &dyn Kernel, disks: &[String]) -> Vec<Origin> {
     for _ in 0..DEEPEST {
         let mut included = Vec::new();
         for name in names {
-            let places = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
-            let read = |place: &&str| {
-                let file = format!("{place}/{name}/tuned.conf");
-                kernel.read(&file).ok().map(|text| (file, text))
-            };
-            let Some((file, text)) = places.iter().find_map(read) else { continue };
-            let (settings, includes) = tuned_profile(&file, &text, disks);
-            layers.push(settings);
-            included.extend(includes);
+            let Some((file, text)) = tuned_text(kernel, &name) else { continue };
+            let profile = tuned_profile(&text, disks);
+            let origin = |line: TunedLine| Origin { file: file.clone(), path: line.path, value: line.value };
+            layers.push(profile.lines.into_iter().map(origin).collect::<Vec<_>>());
+            included.extend(profile.includes);
         }
         names = included;
     }
     layers.into_iter().rev().flatten().collect()
 }
 
+/// A profile of tuned by its name: file and text.
+pub(crate) fn tuned_text(kernel: &dyn Kernel, name: &str) -> Option<(String, String)> {
+    let places = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
+    places.iter().find_map(|place| {
+        let file = format!("{place}/{name}/tuned.conf");
+        kernel.read(&file).ok().map(|text| (file, text))
+    })
+}
+
+/// A line of a profile of tuned that sets something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TunedLine {
+    /// Its number, 1 being the first.
+    pub(crate) number: usize,
+    pub(crate) path: String,
+    pub(crate) value: String,
+    /// `=>`: what is larger already stays.
+    pub(crate) at_least: bool,
+}
+
+/// A profile of tuned.
+#[derive(Debug, Default)]
+pub(crate) struct TunedProfile {
+    pub(crate) lines: Vec<TunedLine>,
+    /// The profiles that it includes.
+    pub(crate) includes: Vec<String>,
+    /// Lines of the kernel's command line, with their numbers.
+    pub(crate) command_lines: Vec<(usize, String)>,
+}
+
 /// Settings of a profile, and the profiles that it includes.
-fn tuned_profile(file: &str, text: &str, disks: &[String]) -> (Vec<Origin>, Vec<String>) {
-    let (mut section, mut settings, mut includes) = (String::new(), Vec::new(), Vec::new());
+pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
+    let (mut section, mut profile) = (String::new(), TunedProfile::default());
     let meant = tuned_disks(text, disks);
-    for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+    for (at, line) in text.lines().map(str::trim).enumerate() {
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             name.clone_into(&mut section);
             continue;
         }
         let Some((name, value)) = line.split_once('=') else { continue };
-        let (name, value) = (name.trim(), value.trim().trim_start_matches('>').trim());
+        let at_least = value.starts_with('>');
+        let (name, value) = (name.trim(), value.trim_start_matches('>').trim());
+        let line =
+            |path: String, value: &str| TunedLine { number: at + 1, path, value: value.to_owned(), at_least };
         let path = match (section.as_str(), name) {
             (_, "include") => {
-                includes.extend(value.split(',').map(|name| name.trim().to_owned()));
+                profile.includes.extend(value.split(',').map(|name| name.trim().to_owned()));
                 continue;
             }
-            ("sysctl", name) => format!("proc/sys/{}", name.replace('.', "/")),
+            ("bootloader", name) if name.starts_with("cmdline") => {
+                profile.command_lines.push((at + 1, value.to_owned()));
+                continue;
+            }
+            ("sysfs", name) if name.starts_with("/sys/") => name.trim_start_matches('/').to_owned(),
+            ("sysctl", name) => sysctl_text::path_of(name),
             ("vm", "transparent_hugepages" | "transparent_hugepage") => {
                 "sys/kernel/mm/transparent_hugepage/enabled".to_owned()
             }
@@ -208,19 +242,18 @@ fn tuned_profile(file: &str, text: &str, disks: &[String]) -> (Vec<Origin>, Vec<
             }
             ("disk", name @ ("elevator" | "readahead")) => {
                 let attribute = if name == "elevator" { "scheduler" } else { "read_ahead_kb" };
-                let origin = |disk: &String| Origin {
-                    file: file.to_owned(),
-                    path: format!("sys/block/{disk}/queue/{attribute}"),
-                    value: value.to_owned(),
-                };
-                settings.extend(meant.iter().map(origin));
+                // `4096 s` is sectors of 512 bytes.
+                let sectors = value.strip_suffix('s').and_then(|count| count.trim().parse::<u64>().ok());
+                let value = sectors.map_or_else(|| value.to_owned(), |count| (count / 2).to_string());
+                let of = |disk: &String| line(format!("sys/block/{disk}/queue/{attribute}"), &value);
+                profile.lines.extend(meant.iter().map(of));
                 continue;
             }
             _ => continue,
         };
-        settings.push(Origin { file: file.to_owned(), path, value: value.to_owned() });
+        profile.lines.push(line(path, value));
     }
-    (settings, includes)
+    profile
 }
 
 /// Disks of a profile's section `[disk]`: all but memory and loops, or those of `devices=sd*,!sdb`.
@@ -333,7 +366,7 @@ mod tests {
     proptest! {
         #[test]
         fn foreign_texts_do_no_harm(text in "\\PC*") {
-            let _ = (sysctl_line("f", &text), tmpfiles_line("f", &text), tuned_profile("f", &text, &["sda".to_owned()]));
+            let _ = (tmpfiles_line("f", &text), tuned_profile(&text, &["sda".to_owned()]));
         }
     }
 }

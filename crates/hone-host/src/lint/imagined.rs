@@ -6,6 +6,7 @@ use std::io;
 
 use crate::kernel::{Kernel, choices, plain_value};
 use crate::knob::{Form, MOST_REQUESTS_OF_A_SCHEDULER, Place, of_path, rival};
+use crate::origin::{Origin, origins};
 
 /// The host as it is, and what would be different.
 pub(super) struct Imagined<'a> {
@@ -24,7 +25,10 @@ fn is_readable(path: &str) -> bool {
         ["etc/", "run/", "usr/", "lib/"].iter().any(|place| path.starts_with(place))
             && path.split('/').any(|part| OF_SETTINGS.contains(&part))
     };
-    ATTRIBUTES.iter().any(|place| path.starts_with(place)) || is_of_settings()
+    const COMMAND_LINES: [&str; 2] = ["etc/default/grub", "etc/kernel/cmdline"];
+    ATTRIBUTES.iter().any(|place| path.starts_with(place))
+        || COMMAND_LINES.contains(&path)
+        || is_of_settings()
 }
 
 /// What the kernel would make of a write.
@@ -36,6 +40,8 @@ pub(super) enum Taken {
     Otherwise(String),
     /// Nothing: why.
     Refused(String),
+    /// It is not for the kernel of this host: why.
+    Elsewhere(String),
 }
 
 const LINK: &str = "etc/sysctl.d/99-sysctl.conf";
@@ -64,6 +70,12 @@ impl<'a> Imagined<'a> {
         self.set(path, there + text);
     }
 
+    /// What files say of settings that the real host's files do not.
+    pub(super) fn new_origins(&self) -> Vec<Origin> {
+        let known = origins(self.real, false);
+        origins(self, false).into_iter().filter(|origin| !known.contains(origin)).collect()
+    }
+
     pub(super) fn delete(&self, path: &str) {
         self.changed.borrow_mut().insert(path.to_owned(), None);
     }
@@ -80,13 +92,24 @@ impl<'a> Imagined<'a> {
     pub(super) fn tell(&self, path: &str, value: &str) -> Taken {
         let text = match self.read(path) {
             Ok(text) => text,
-            Err(_) => return Taken::Refused("there is no such file on this host".to_owned()),
+            Err(_) => return Taken::Refused(self.why_absent(path)),
         };
         if !choices(&text).is_empty() || path.ends_with("/queue/scheduler") {
             self.choose(path, &text, value)
         } else {
             self.number(path, &text, value)
         }
+    }
+
+    fn why_absent(&self, path: &str) -> String {
+        let device =
+            path.strip_prefix("sys/block/").and_then(|path| path.split('/').next()).unwrap_or_default();
+        let disks = self.real.list("sys/block");
+        let is_part = |disk: &String| self.real.exists(&format!("sys/block/{disk}/{device}/partition"));
+        if !device.is_empty() && disks.iter().any(is_part) {
+            return format!("{device} is a partition and has no queue: name the disk");
+        }
+        "there is no such file on this host".to_owned()
     }
 
     fn choose(&self, path: &str, text: &str, value: &str) -> Taken {
@@ -129,10 +152,16 @@ impl<'a> Imagined<'a> {
             return Taken::Otherwise(plain_value(text));
         }
         let is_sysctl = path.starts_with("proc/sys/");
-        // A sysctl takes the number and leaves what stands behind a blank; attributes of /sys take all or nothing.
-        let head = if is_sysctl { plain.split_whitespace().next().unwrap_or_default() } else { plain };
-        let place = of_path(path);
         let was_number = plain_value(text).parse::<i64>().is_ok();
+        let spoken = plain.split(" #").next().unwrap_or_default().trim();
+        // A sysctl takes a number and leaves what stands behind a blank; one of several numbers, or of a text, takes all, and attributes
+        // of /sys take all or nothing.
+        let head = match (is_sysctl, was_number) {
+            (true, true) => spoken.split_whitespace().next().unwrap_or_default(),
+            (true, false) => spoken,
+            (false, _) => plain,
+        };
+        let place = of_path(path);
         if was_number && head.parse::<i64>().is_err() {
             return Taken::Refused(format!("`{plain}` is no number (EINVAL)"));
         }
@@ -150,7 +179,7 @@ impl<'a> Imagined<'a> {
         }
         if taken != head {
             Taken::Otherwise(taken)
-        } else if was_number && head != plain.trim() {
+        } else if is_sysctl && head != plain.trim() {
             Taken::Otherwise(format!(
                 "{taken}, and leaves `{}`",
                 plain.trim().trim_start_matches(head).trim()
@@ -199,7 +228,7 @@ impl Kernel for Imagined<'_> {
     fn write(&self, path: &str, value: &str) -> io::Result<()> {
         match self.tell(path, value) {
             Taken::Refused(why) => Err(io::Error::new(io::ErrorKind::InvalidInput, why)),
-            Taken::Whole | Taken::Otherwise(_) => Ok(()),
+            Taken::Whole | Taken::Otherwise(_) | Taken::Elsewhere(_) => Ok(()),
         }
     }
 

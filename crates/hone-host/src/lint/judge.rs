@@ -4,11 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::imagined::Taken;
 use super::run::{Event, What};
+use super::stated::ANY;
+use super::texts::Kind;
 use super::texts::unit_values;
-use super::{Course, Defect, Finding, Lint, Role, Setting, is_attribute, name_of, next_boot};
+use super::{
+    Course, Defect, Finding, Lint, NotUnderstood, Role, Setting, name_of, next_boot, one_blank, sweep,
+    value_of,
+};
 use crate::disks::{DataPath, look};
-use crate::kernel::{Kernel, plain_value};
-use crate::origin::reads_sysctl_conf;
+use crate::glob::is_meant;
+use crate::kernel::Kernel;
+use crate::origin::{self, Origin, reads_sysctl_conf};
 use crate::profile::{self, OWN, Profile};
 use crate::relevance::{Facts, cannot_matter};
 
@@ -30,11 +36,18 @@ pub(super) fn judge(
     let groups = groups(&course.events);
     let vendor = vendor(texts, facts);
     let (booted, from) = next_boot(kernel, course);
+    let boot = Boot { new: course.host.new_origins(), all: origin::origins(&course.host, false) };
     let (mut wrong, mut again) = (Vec::new(), Vec::new());
     let mut settings = Vec::new();
     for group in &groups {
         let mut findings = taken(group);
-        findings.extend(worth(kernel, group, facts, vendor.as_ref()));
+        if let Some(event) = group.counting() {
+            let at = place(event);
+            findings.extend(worth(kernel, group, &at, facts, vendor.as_ref()));
+            findings.extend(overruled(course, group));
+            findings.extend(ruled_at_boot(&boot, group));
+            findings.extend(in_force_later(group));
+        }
         if course.has_rollback {
             let left = not_restored(kernel, course, group);
             if !left.is_empty() {
@@ -54,10 +67,12 @@ pub(super) fn judge(
     findings.extend(of_texts(kernel, texts, course, &settings, facts));
     findings.sort();
     findings.dedup();
+    let not_understood = not_understood(texts, course, &groups);
     Lint {
         files: texts.iter().map(|(name, _)| name.clone()).collect(),
         settings,
         findings,
+        not_understood,
         has_rollback: course.has_rollback,
         wrong_after_rollback: wrong,
         at_next_boot: again,
@@ -76,28 +91,153 @@ fn finding(defect: Defect, place: impl Into<String>, told: impl Into<String>) ->
 fn groups(events: &[Event]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for event in events.iter().filter(|event| event.role == Role::Change) {
-        let What::Set { path, value, .. } = &event.what else { continue };
+        let Some((path, ..)) = said(event) else { continue };
         let (name, _) = name_of(path);
         let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
             groups.push(Group { name, paths: BTreeSet::new(), wanted: String::new(), events: Vec::new() });
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(at) {
-            group.paths.insert(path);
-            group.wanted = bare(value);
+            if !path.contains(&format!("/{ANY}/")) {
+                group.paths.insert(path);
+            }
             group.events.push(event);
         }
+    }
+    for group in &mut groups {
+        let last = group.counting().or_else(|| group.events.last().copied());
+        group.wanted = last.and_then(said).map(|(_, value, _)| bare(value)).unwrap_or_default();
     }
     groups
 }
 
+/// Path, value, and what the kernel makes of it.
+fn said(event: &Event) -> Option<(&str, &str, &Taken)> {
+    match &event.what {
+        What::Set { path, value, taken, .. } | What::Kept { path, value, taken, .. } => {
+            Some((path, value, taken))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the kernel takes it at all.
+fn is_taken(event: &Event) -> bool {
+    said(event).is_some_and(|(_, _, taken)| matches!(taken, Taken::Whole | Taken::Otherwise(_)))
+}
+
+impl Group<'_> {
+    /// Whether files say it, and nothing sets it now.
+    fn is_kept_only(&self) -> bool {
+        !self.events.iter().any(|event| matches!(event.what, What::Set { .. }))
+    }
+
+    /// The event that counts in the end: the last one that the kernel takes, and what is set now before what a file says.
+    fn counting(&self) -> Option<&Event> {
+        let is_now = |event: &&&Event| matches!(event.what, What::Set { .. });
+        let mut taken = self.events.iter().filter(|event| is_taken(event));
+        taken.clone().rev().find(is_now).or_else(|| taken.next_back()).copied()
+    }
+
+    /// The attributes that are changed, each with its last value.
+    fn values(&self) -> BTreeMap<&str, String> {
+        let taken = self.events.iter().filter(|event| is_taken(event)).filter_map(|event| said(event));
+        taken.map(|(path, value, _)| (path, bare(value))).collect()
+    }
+}
+
+/// What files say of the settings of a boot.
+struct Boot {
+    /// Lines that the texts bring.
+    new: Vec<Origin>,
+    all: Vec<Origin>,
+}
+
+/// A line of another file that is read behind those of the texts.
+fn ruled_at_boot(boot: &Boot, group: &Group<'_>) -> Option<Finding> {
+    let of = |path: &&str| {
+        let new = origin::of(&boot.new, path)?;
+        let ruling = origin::of(&boot.all, path)?;
+        let is_other = ruling.file != new.file && one_blank(&ruling.value) != one_blank(&new.value);
+        is_other.then(|| {
+            format!("/{} sets {} at boot: it is read after /{}", ruling.file, ruling.value, new.file)
+        })
+    };
+    let told = group.paths.iter().find_map(of)?;
+    Some(finding(Defect::NotKept, group.events.first().map(|event| place(event)).unwrap_or_default(), told))
+}
+
+/// What was set and is not there any more when all is done: the other one of a pair has reset it.
+fn overruled(course: &Course<'_>, group: &Group<'_>) -> Option<Finding> {
+    let last = group.events.iter().rev().find_map(|event| match &event.what {
+        What::Set { path, value, taken: Taken::Whole, .. } => Some((event, path, bare(value))),
+        _ => None,
+    });
+    let (event, path, wanted) = last?;
+    let now = course.changed.get(path).filter(|now| **now != wanted)?;
+    let told = format!("another setting in these files resets it: the final value is {now}");
+    Some(finding(Defect::NoEffect, place(event), told))
+}
+
+fn in_force_later(group: &Group<'_>) -> Option<Finding> {
+    let first = group.counting().filter(|_| group.is_kept_only())?;
+    let What::Kept { file, .. } = &first.what else { return None };
+    let told = if file.ends_with("/grub") {
+        "takes effect after update-grub and a reboot".to_owned()
+    } else {
+        format!("takes effect at the next boot: nothing loads {file} before")
+    };
+    Some(finding(Defect::NextBoot, place(first), told))
+}
+
+/// Settings that were seen and not followed, each once, at its first place.
+fn not_understood(
+    texts: &[(String, String)],
+    course: &Course<'_>,
+    groups: &[Group<'_>],
+) -> Vec<NotUnderstood> {
+    let mut found = Vec::new();
+    let mut known: BTreeSet<String> = groups.iter().map(|group| group.name.clone()).collect();
+    for event in &course.events {
+        match &event.what {
+            What::Set { path, .. } | What::Kept { path, .. } => {
+                known.insert(name_of(path).0);
+            }
+            What::Unclear { name, why } => {
+                known.extend(name.clone());
+                found.push(NotUnderstood { name: name.clone(), place: place(event), told: why.clone() });
+            }
+            _ => {}
+        }
+    }
+    let unread = course.unread.iter();
+    found.extend(unread.map(|(place, why)| NotUnderstood {
+        name: None,
+        place: place.clone(),
+        told: why.clone(),
+    }));
+    for (file, text) in texts {
+        for mention in sweep::mentions(text, course.prose.contains(file)) {
+            let is_known = known.iter().any(|name| *name == mention.name || is_meant(&mention.name, name));
+            if !is_known && !course.followed.contains(&(file.clone(), mention.line)) {
+                let place = format!("{file}:{}", mention.line);
+                let told = "Hone found this name, but could not follow what sets it".to_owned();
+                known.insert(mention.name.clone());
+                found.push(NotUnderstood { name: Some(mention.name), place, told });
+            }
+        }
+    }
+    found.dedup();
+    found
+}
+
 /// A value without a remark behind it.
 fn bare(value: &str) -> String {
-    value.split(" #").next().unwrap_or_default().trim().to_owned()
+    one_blank(value.split(" #").next().unwrap_or_default())
 }
 
 fn now(kernel: &dyn Kernel, path: &str) -> String {
-    kernel.read(path).map_or_else(|_| "(not there)".to_owned(), |text| plain_value(&text))
+    value_of(kernel, path).unwrap_or_else(|| "(not there)".to_owned())
 }
 
 fn setting(kernel: &dyn Kernel, group: &Group<'_>, mut findings: Vec<Finding>) -> Setting {
@@ -105,13 +245,15 @@ fn setting(kernel: &dyn Kernel, group: &Group<'_>, mut findings: Vec<Finding>) -
     findings.dedup();
     let mut values: Vec<String> = group.paths.iter().map(|path| now(kernel, path)).collect();
     values.dedup();
-    let places: BTreeSet<String> = group.events.iter().map(|event| place(event)).collect();
+    let places: BTreeSet<(&str, usize)> =
+        group.events.iter().map(|event| (event.file.as_str(), event.line)).collect();
     Setting {
         name: group.name.clone(),
+        next_boot: group.is_kept_only(),
         devices: group.paths.iter().filter_map(|path| name_of(path).1).collect(),
         now: values,
         wanted: group.wanted.clone(),
-        places: places.into_iter().collect(),
+        places: places.into_iter().map(|(file, line)| format!("{file}:{line}")).collect(),
         findings,
     }
 }
@@ -119,9 +261,13 @@ fn setting(kernel: &dyn Kernel, group: &Group<'_>, mut findings: Vec<Finding>) -
 /// What the kernel makes of it.
 fn taken(group: &Group<'_>) -> Vec<Finding> {
     let of = |event: &&Event| {
-        let What::Set { path, value, taken, .. } = &event.what else { return None };
+        let (What::Set { path, value, taken, .. } | What::Kept { path, value, taken, .. }) = &event.what
+        else {
+            return None;
+        };
         match taken {
             Taken::Whole => None,
+            Taken::Elsewhere(why) => Some(finding(Defect::NoEffect, place(event), why.clone())),
             Taken::Refused(why) => Some(finding(Defect::Refused, place(event), format!("/{path}: {why}"))),
             Taken::Otherwise(what) => Some(finding(
                 Defect::TakenOtherwise,
@@ -134,21 +280,25 @@ fn taken(group: &Group<'_>) -> Vec<Finding> {
 }
 
 /// Whether it does something here, and whether that is good.
-fn worth(kernel: &dyn Kernel, group: &Group<'_>, facts: &Facts, vendor: Option<&Profile>) -> Vec<Finding> {
-    let place = group.events.first().map(|event| place(event)).unwrap_or_default();
-    if group.paths.iter().all(|path| now(kernel, path) == group.wanted) {
-        return vec![finding(Defect::NoEffect, place, "it says so already")];
+fn worth(
+    kernel: &dyn Kernel,
+    group: &Group<'_>,
+    place: &str,
+    facts: &Facts,
+    vendor: Option<&Profile>,
+) -> Vec<Finding> {
+    if group.values().iter().all(|(path, wanted)| now(kernel, path) == *wanted) {
+        return vec![finding(Defect::NoEffect, place, "already set to this value")];
     }
     if let Some(why) = cannot_matter(&group.name, facts) {
         return vec![finding(Defect::NoEffect, place, format!("it can't matter here: {why}"))];
     }
     let mut findings = Vec::new();
     if let Some(told) = against(group, vendor) {
-        findings.push(finding(Defect::AgainstTheVendor, place.clone(), told));
+        findings.push(finding(Defect::AgainstTheVendor, place, told));
     }
-    findings.extend(
-        harm(kernel, group, facts).into_iter().map(|told| finding(Defect::Harmful, place.clone(), told)),
-    );
+    let harm = harm(kernel, group, facts);
+    findings.extend(harm.into_iter().map(|told| finding(Defect::Harmful, place, told)));
     findings
 }
 
@@ -192,7 +342,9 @@ fn harm(kernel: &dyn Kernel, group: &Group<'_>, facts: &Facts) -> Vec<String> {
         )),
         ("vm.swappiness", Some(0)) => one("0 ends in killed processes where 1 would swap (Scylla)".to_owned()),
         ("transparent_hugepage.enabled", _) if group.wanted == "never" => huge_pages_lost(facts),
-        ("queue.scheduler", _) => group.paths.iter().filter_map(|path| disordered(kernel, path, &group.wanted)).collect(),
+        ("queue.scheduler", _) => {
+            group.values().iter().filter_map(|(path, wanted)| disordered(kernel, path, wanted)).collect()
+        }
         ("queue.nr_requests", Some(requests)) => fewer_requests(kernel, group, requests),
         _ => Vec::new(),
     }
@@ -227,7 +379,8 @@ fn disordered(kernel: &dyn Kernel, path: &str, wanted: &str) -> Option<String> {
 }
 
 fn fewer_requests(kernel: &dyn Kernel, group: &Group<'_>, requests: u64) -> Vec<String> {
-    let least = group.paths.iter().filter_map(|path| now(kernel, path).parse::<u64>().ok()).min();
+    let values = group.values();
+    let least = values.keys().filter_map(|path| now(kernel, path).parse::<u64>().ok()).min();
     let told = |least: u64| {
         format!(
             "{requests} in place of {least}: what is beyond waits in the broker's threads, out of sight of the disk's counters"
@@ -275,12 +428,33 @@ fn at_next_boot(
 
 /// What single steps say.
 fn of_events(kernel: &dyn Kernel, course: &Course<'_>, data: &DataPath, facts: &Facts) -> Vec<Finding> {
-    course.events.iter().filter_map(|event| of_event(kernel, event, data, facts)).collect()
+    let mut found: Vec<Finding> =
+        course.events.iter().filter_map(|event| of_event(kernel, event, data, facts)).collect();
+    found.extend(repeated(course));
+    found
+}
+
+/// Lines that each run adds again: the first place of each file.
+fn repeated(course: &Course<'_>) -> Vec<Finding> {
+    let is_guarded = |wanted: &str| {
+        course.events.iter().any(|event| matches!(&event.what, What::Guarded { file, .. } if file == wanted))
+    };
+    let mut files = BTreeSet::new();
+    let of = |event: &Event| match &event.what {
+        What::Put { path, append: true, .. }
+            if event.role == Role::Change && !is_guarded(path) && files.insert(path.clone()) =>
+        {
+            let told = format!("each run appends the same lines to /{path}");
+            Some(finding(Defect::Repeats, place(event), told))
+        }
+        _ => None,
+    };
+    course.events.iter().filter_map(of).collect()
 }
 
 fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) -> Option<Finding> {
     let (defect, told) = match &event.what {
-        What::Set { .. } => return None,
+        What::Set { .. } | What::Kept { .. } | What::Put { .. } | What::Unclear { .. } => return None,
         What::Pattern { pattern, disks } => (Defect::DeviceOrder, pattern_told(kernel, pattern, disks, data)),
         What::Aborted { why } => {
             (Defect::EndsHalfWay, format!("set -e ends the script here, and the rest is not done: {why}"))
@@ -295,7 +469,6 @@ fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) 
             Defect::AgainstTheVendor,
             "swap is switched off; Redpanda's own check wants it on, with swappiness 1".to_owned(),
         ),
-        What::Unclear(what) => (Defect::Unclear, format!("{what} is known only when it runs")),
     };
     Some(finding(defect, place(event), told))
 }
@@ -413,9 +586,9 @@ fn of_texts(
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = texts.iter().flat_map(|(name, text)| of_lines(name, text)).collect();
     findings.extend(unread(kernel, course));
-    let has_script = course.events.iter().any(|event| {
-        event.role == Role::Change && matches!(&event.what, What::Set { path, .. } if is_attribute(path))
-    }) && course.pieces.iter().any(|piece| piece.kind == super::texts::Kind::Script);
+    let is_script = |kind: &Kind| matches!(kind, Kind::Script | Kind::File { .. });
+    let has_script = !settings.is_empty()
+        && course.pieces.iter().any(|piece| piece.role == Role::Change && is_script(&piece.kind));
     if has_script && !course.has_rollback {
         findings.push(finding(
             Defect::NotRestored,

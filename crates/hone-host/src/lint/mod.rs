@@ -4,21 +4,25 @@
 mod imagined;
 mod judge;
 mod lexer;
+mod of_yaml;
 mod run;
 mod shell;
+mod stated;
+mod sweep;
 mod texts;
+mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::disks::DataPath;
-use crate::kernel::{Kernel, plain_value};
+use crate::kernel::Kernel;
 use crate::knob::of_path;
-use crate::origin;
 use crate::relevance::Facts;
-use imagined::{Imagined, is_attribute};
-use run::{Event, What};
+use imagined::Imagined;
+use run::{Event, Ran, What};
+use stated::{ANY, Form, Saying, stated};
 use texts::{Kind, Piece};
 
 /// What a text is for.
@@ -53,6 +57,10 @@ pub enum Defect {
     NotKept,
     /// The kernel makes something else of it, without a word.
     TakenOtherwise,
+    /// It is in force only after a boot.
+    NextBoot,
+    /// Each run adds the same lines again.
+    Repeats,
     /// It changes nothing here.
     NoEffect,
     /// It means disks by names that are given in the order of their coming.
@@ -63,8 +71,6 @@ pub enum Defect {
     Mixed,
     /// Nobody has measured it.
     NeverMeasured,
-    /// It could not be worked out.
-    Unclear,
 }
 
 impl Defect {
@@ -94,12 +100,25 @@ pub struct Setting {
     pub devices: Vec<String>,
     /// Its values now: one, or those of the devices where they differ.
     pub now: Vec<String>,
+    /// Whether files alone say it, so that it is in force with the next boot.
+    pub next_boot: bool,
     /// The value that the texts want.
     pub wanted: String,
     /// Where they say so.
     pub places: Vec<String>,
     /// What was found of it.
     pub findings: Vec<Finding>,
+}
+
+/// A setting that was seen, and of which it is not known what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct NotUnderstood {
+    /// Its name, where one is known.
+    pub name: Option<String>,
+    /// File and line where it was seen first.
+    pub place: String,
+    /// Why, in words.
+    pub told: String,
 }
 
 /// All that was found.
@@ -111,6 +130,8 @@ pub struct Lint {
     pub settings: Vec<Setting>,
     /// What was found of no single setting.
     pub findings: Vec<Finding>,
+    /// What was seen and not followed: of it nothing is known, neither good nor bad.
+    pub not_understood: Vec<NotUnderstood>,
     /// Whether they bring a way back.
     pub has_rollback: bool,
     /// Settings that are not as before when their way back is through.
@@ -121,9 +142,14 @@ pub struct Lint {
 
 impl Lint {
     /// Whether something would harm, or be left behind.
-    pub fn is_clean(&self) -> bool {
+    pub fn is_harmful(&self) -> bool {
         let own = self.settings.iter().flat_map(|setting| &setting.findings);
-        !own.chain(&self.findings).any(|finding| finding.defect.is_serious())
+        own.chain(&self.findings).any(|finding| finding.defect.is_serious())
+    }
+
+    /// Whether all was understood, and nothing harms or is left behind.
+    pub fn is_clean(&self) -> bool {
+        self.not_understood.is_empty() && !self.is_harmful()
     }
 }
 
@@ -136,6 +162,14 @@ struct Course<'k> {
     enabled: BTreeSet<String>,
     pieces: Vec<Piece>,
     has_rollback: bool,
+    /// Values of the attributes that were set, behind the last change and before the way back.
+    changed: BTreeMap<String, String>,
+    /// Files and lines whose commands are known, whatever they name.
+    followed: BTreeSet<(String, usize)>,
+    /// Places and reasons of what could not be read at all.
+    unread: Vec<(String, String)>,
+    /// Files that are texts for people.
+    prose: BTreeSet<String>,
 }
 
 /// Reads texts (name and content) for a host.
@@ -145,76 +179,200 @@ pub fn lint(kernel: &dyn Kernel, texts: &[(String, String)], data: &DataPath, fa
 }
 
 fn course<'k>(kernel: &'k dyn Kernel, texts: &[(String, String)], facts: &Facts) -> Course<'k> {
-    let host = Imagined::new(kernel, facts.page_kib.unwrap_or(4));
-    let pieces: Vec<Piece> = texts.iter().flat_map(|(name, text)| texts::pieces(name, text)).collect();
-    let mut events = Vec::new();
+    let mut course = Course {
+        events: Vec::new(),
+        host: Imagined::new(kernel, facts.page_kib.unwrap_or(4)),
+        enabled: BTreeSet::new(),
+        pieces: Vec::new(),
+        has_rollback: false,
+        changed: BTreeMap::new(),
+        followed: BTreeSet::new(),
+        unread: Vec::new(),
+        prose: BTreeSet::new(),
+    };
+    for (name, text) in texts {
+        let parts = texts::parts(name, text, texts);
+        course.pieces.extend(parts.pieces);
+        course.unread.extend(parts.unread.into_iter().map(|(line, why)| (format!("{name}:{line}"), why)));
+        if parts.is_prose {
+            course.prose.insert(name.clone());
+        }
+    }
     for role in [Role::Change, Role::Rollback] {
-        for piece in pieces.iter().filter(|piece| piece.role == role) {
-            events.extend(of_piece(&host, piece));
+        for piece in course.pieces.iter().filter(|piece| piece.role == role) {
+            let ran = of_piece(&course.host, piece);
+            course.followed.extend(ran.followed.into_iter().map(|line| (piece.file.clone(), line)));
+            course.events.extend(with_kept(&course.host, piece, ran.events));
+        }
+        if role == Role::Change {
+            course.changed = course.values();
         }
     }
     // A script may hold both: what it does and, in a function, how that is taken back.
-    let has_rollback = events.iter().any(|event| event.role == Role::Rollback);
-    let mut enabled = BTreeSet::new();
-    for event in &events {
+    course.has_rollback = course.events.iter().any(|event| event.role == Role::Rollback);
+    for event in &course.events {
         if let What::Unit { verb, name } = &event.what {
             match verb.as_str() {
-                "enable" | "reenable" => enabled.insert(name.clone()),
-                "disable" | "mask" => enabled.remove(name),
+                "enable" | "reenable" => course.enabled.insert(name.clone()),
+                "disable" | "mask" => course.enabled.remove(name),
                 _ => false,
             };
         }
     }
-    Course { events, host, enabled, pieces, has_rollback }
+    course
 }
 
-fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Vec<Event> {
+impl Course<'_> {
+    /// What the attributes that were set are now.
+    fn values(&self) -> BTreeMap<String, String> {
+        let of = |event: &Event| match &event.what {
+            What::Set { path, .. } => Some((path.clone(), value_of(&self.host, path)?)),
+            _ => None,
+        };
+        // A way back within the same text is behind the change of another one: what it has set is not the change's.
+        let is_change = |event: &&Event| event.role == Role::Change;
+        if self.events.iter().any(|event| event.role == Role::Rollback) {
+            return BTreeMap::new();
+        }
+        self.events.iter().filter(is_change).filter_map(of).collect()
+    }
+}
+
+/// A value as it is compared: of several numbers, with one blank between them.
+fn value_of(kernel: &dyn Kernel, path: &str) -> Option<String> {
+    let text = kernel.read(path).ok()?;
+    Some(one_blank(&crate::kernel::plain_value(&text)))
+}
+
+fn one_blank(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let name = piece.file.rsplit('/').next().unwrap_or(&piece.file);
     let event = |what: What| Event { file: piece.file.clone(), line: piece.line, role: piece.role, what };
-    match piece.kind {
-        Kind::Script => run::script(host, &piece.file, piece.line, &piece.text, piece.role),
-        Kind::Unit => {
+    let only = |events: Vec<Event>| Ran { events, followed: BTreeSet::new() };
+    match &piece.kind {
+        Kind::Script => run::script(host, piece),
+        Kind::Settings(Form::Unit, _) => {
             let name = if name.contains(".service") || name.contains(".timer") {
                 name.to_owned()
             } else {
                 format!("{}-{}.service", name.trim_end_matches(".md"), piece.line)
             };
-            host.put(&format!("etc/systemd/system/{name}"), &piece.text, false);
-            vec![event(What::Unit { verb: "enable".to_owned(), name })]
+            host.put(&Form::Unit.usual_place(&name), &piece.text, false);
+            only(vec![event(What::Unit { verb: "enable".to_owned(), name })])
         }
-        Kind::Sysctl => {
-            let name = if name.contains(".conf") { name.to_owned() } else { "99-guide.conf".to_owned() };
-            host.put(&format!("etc/sysctl.d/{name}"), &piece.text, true);
-            run::settings(host, &piece.file, piece.line, &piece.text, piece.role)
+        Kind::Settings(Form::Grub, _) => {
+            host.put(&Form::Grub.usual_place(name), &piece.text, false);
+            only(vec![event(What::Put {
+                path: Form::Grub.usual_place(name),
+                text: piece.text.clone(),
+                append: false,
+            })])
         }
-        Kind::Rules => {
-            host.put(&format!("etc/udev/rules.d/{name}"), &piece.text, true);
-            rules(host, piece)
+        Kind::Settings(form, path) => {
+            let path = path.clone().unwrap_or_else(|| form.usual_place(name));
+            host.put(&path, &(piece.text.trim_end().to_owned() + "\n"), true);
+            run::settings(host, piece, *form)
         }
+        Kind::File { path, append } => {
+            host.put(path, &piece.text, *append);
+            only(vec![event(What::Put { path: path.clone(), text: piece.text.clone(), append: false })])
+        }
+        Kind::Container => only(of_container(host, piece)),
     }
 }
 
-/// What rules of udev would set on the disks that are there.
-fn rules(host: &Imagined<'_>, piece: &Piece) -> Vec<Event> {
-    let mut events = Vec::new();
-    for disk in host.list("sys/block") {
-        for (attribute, value) in crate::udev::queue_settings(host, &disk, &piece.text) {
-            let path = format!("sys/block/{disk}/{attribute}");
-            let before = host.read(&path).ok().map(|text| plain_value(&text));
-            let taken = host.tell(&path, &value);
-            let what = What::Set { path, value, before, taken };
-            events.push(Event { file: piece.file.clone(), line: piece.line, role: piece.role, what });
-        }
-    }
-    events
+/// Sysctls that a container may have of its own (Docker's reference of `docker run --sysctl`).
+const OF_CONTAINERS: [&str; 10] = [
+    "net.",
+    "fs.mqueue.",
+    "kernel.msgmax",
+    "kernel.msgmnb",
+    "kernel.msgmni",
+    "kernel.sem",
+    "kernel.shmall",
+    "kernel.shmmax",
+    "kernel.shmmni",
+    "kernel.shm_rmid_forced",
+];
+
+fn of_container(host: &Imagined<'_>, piece: &Piece) -> Vec<Event> {
+    let of = |said: stated::Stated| {
+        let line = piece.line + said.line - 1;
+        let what = match said.what {
+            Saying::Set { path, value, .. } => {
+                let name = name_of(&path).0;
+                let taken = if OF_CONTAINERS.iter().any(|own| name.starts_with(own)) {
+                    imagined::Taken::Elsewhere(
+                        "set in the container's own namespace: the host keeps its value".to_owned(),
+                    )
+                } else {
+                    let why = "not a per-container setting: Docker and the kubelet refuse to start the container; set it on the host";
+                    imagined::Taken::Refused(why.to_owned())
+                };
+                What::Set { path, value, before: None, taken }
+            }
+            Saying::Unclear { name, why } => What::Unclear { name: Some(name), why },
+            Saying::Command(_) => return None,
+        };
+        Some(Event { file: piece.file.clone(), line, role: piece.role, what })
+    };
+    stated(host, Form::Sysctl, &piece.text).into_iter().filter_map(of).collect()
 }
+
+/// Events, with what each file that was written will set with the next boot.
+fn with_kept(host: &Imagined<'_>, piece: &Piece, events: Vec<Event>) -> Vec<Event> {
+    let booted = host.booted();
+    let mut all = Vec::new();
+    for event in events {
+        let kept = match &event.what {
+            What::Put { path, text, .. } => kept(&booted, piece, &event, path, text),
+            _ => Vec::new(),
+        };
+        all.push(event);
+        all.extend(kept);
+    }
+    all
+}
+
+fn kept(host: &Imagined<'_>, piece: &Piece, put: &Event, file: &str, text: &str) -> Vec<Event> {
+    let Some(form) = Form::of_path(file) else { return Vec::new() };
+    let of = |said: stated::Stated| {
+        let what = match said.what {
+            Saying::Set { path, value, taken } => {
+                let taken = taken.unwrap_or_else(|| host.tell(&path, &value));
+                What::Kept { path, value, taken, file: format!("/{file}") }
+            }
+            Saying::Unclear { name, why } => What::Unclear { name: Some(name), why },
+            // What a rule starts is started when its disk comes.
+            Saying::Command(_) => return None,
+        };
+        let wanted = text.lines().nth(said.line - 1).unwrap_or_default().trim();
+        Some(Event { line: line_of(piece, put.line, said.line, wanted), what, ..put.clone() })
+    };
+    stated(host, form, text).into_iter().filter_map(of).collect()
+}
+
+/// Where a line of a written text stands in the text that writes it: at or behind the command, else the command's own line.
+fn line_of(piece: &Piece, from: usize, at: usize, wanted: &str) -> usize {
+    if matches!(piece.kind, Kind::File { .. } | Kind::Settings(..)) {
+        return piece.line + at - 1;
+    }
+    let lines = piece.text.lines().enumerate().skip(from.saturating_sub(piece.line));
+    let found = lines.take(LONGEST_HERE).find(|(_, line)| !wanted.is_empty() && line.contains(wanted));
+    found.map_or(from, |(line, _)| piece.line + line)
+}
+
+/// Lines of the longest text that a script is looked for to write at once.
+const LONGEST_HERE: usize = 500;
 
 /// The host after its next boot: what new files say, and what enabled units do. With the place that each setting is from.
 fn next_boot<'k>(kernel: &dyn Kernel, course: &Course<'k>) -> (Imagined<'k>, BTreeMap<String, String>) {
     let host = course.host.booted();
-    let known = origin::origins(kernel, false);
     let mut from = BTreeMap::new();
-    for new in origin::origins(&host, false).into_iter().filter(|origin| !known.contains(origin)) {
+    for new in host.new_origins() {
         if kernel.exists(&new.path) {
             host.tell(&new.path, &new.value);
             from.insert(new.path, format!("/{}", new.file));
@@ -247,16 +405,25 @@ fn started(host: &Imagined<'_>, course: &Course<'_>, line: &str) -> Vec<Event> {
     };
     // A script may put files anew; what a boot does must not be mixed with that, and settings alone count.
     let text = written.or_else(given).unwrap_or_else(|| line.to_owned());
-    run::script(host, program, 1, &text, Role::Change)
+    let piece = Piece {
+        file: program.to_owned(),
+        line: 1,
+        kind: Kind::Script,
+        role: Role::Change,
+        text,
+        is_guide: false,
+        is_bound: false,
+    };
+    run::script(host, &piece).events
 }
 
 /// The name under which a setting is told, and its device.
 fn name_of(path: &str) -> (String, Option<String>) {
     if let Some(place) = of_path(path) {
-        return (place.knob.name.to_owned(), place.device);
+        return (place.knob.name.to_owned(), place.device.filter(|device| device != ANY));
     }
     if let Some((device, file)) = path.strip_prefix("sys/block/").and_then(|path| path.split_once('/')) {
-        return (file.replace('/', "."), Some(device.to_owned()));
+        return (file.replace('/', "."), Some(device.to_owned()).filter(|device| device != ANY));
     }
     match path.strip_prefix("proc/sys/") {
         Some(name) => (name.replace('/', "."), None),

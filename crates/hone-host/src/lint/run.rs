@@ -7,8 +7,12 @@ use super::Role;
 use super::imagined::{Imagined, Taken, is_attribute};
 use super::lexer::{DEEPEST, Part, Word};
 use super::shell::{Joint, Node, Simple, Step, parse};
+use super::stated::{Form, Saying, command_line, is_setting_line, stated};
+use super::sweep::is_sysctl;
+use super::texts::Piece;
 use crate::glob::is_meant;
 use crate::kernel::{Kernel as _, plain_value};
+use crate::sysctl_text;
 
 /// Something that a text would do, and where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +25,10 @@ pub(super) struct Event {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
+    /// A text goes into a file that sets something; an empty one, where lines are taken out of it.
+    Put { path: String, text: String, append: bool },
+    /// A line of such a file sets something with the next boot.
+    Kept { path: String, value: String, taken: Taken, file: String },
     /// A setting.
     Set { path: String, value: String, before: Option<String>, taken: Taken },
     /// A pattern of disks, and those of this host that it means.
@@ -35,8 +43,8 @@ pub(super) enum What {
     Profile(String),
     /// Swap is switched off.
     SwapOff,
-    /// It touches settings in a way that was not understood.
-    Unclear(String),
+    /// It touches settings in a way that was not understood. The name, where one is known.
+    Unclear { name: Option<String>, why: String },
 }
 
 /// Stands in a text for what is known only when it runs.
@@ -51,6 +59,10 @@ struct Runner<'a, 'k> {
     file: String,
     role: Role,
     line: usize,
+    is_guide: bool,
+    is_bound: bool,
+    /// Lines whose commands are known, whatever they name.
+    followed: std::collections::BTreeSet<usize>,
     depth: usize,
     steps: usize,
     stops_on_error: bool,
@@ -126,43 +138,65 @@ pub(super) fn takes_back(name: &str) -> bool {
         .any(|word| name.contains(word))
 }
 
-/// The events of a script on this host.
-pub(super) fn script(
-    host: &Imagined<'_>,
-    file: &str,
-    first_line: usize,
-    text: &str,
-    role: Role,
-) -> Vec<Event> {
-    let mut runner = Runner::new(host, file, first_line, role);
-    runner.list(&parse(text, first_line, 0), false);
-    runner.functions_never_called();
-    runner.events
+/// What a script does on this host, and the lines of it that were followed.
+#[derive(Debug, Default)]
+pub(super) struct Ran {
+    pub(super) events: Vec<Event>,
+    pub(super) followed: std::collections::BTreeSet<usize>,
 }
 
-/// The events of lines as sysctl.d has them.
-pub(super) fn settings(
-    host: &Imagined<'_>,
-    file: &str,
-    first_line: usize,
-    text: &str,
-    role: Role,
-) -> Vec<Event> {
-    let mut runner = Runner::new(host, file, first_line, role);
-    for (at, line) in text.lines().enumerate() {
-        runner.line = first_line + at;
-        runner.load(line);
+/// What a script does on this host.
+pub(super) fn script(host: &Imagined<'_>, piece: &Piece) -> Ran {
+    let mut runner = Runner::new(host, piece);
+    runner.list(&parse(&piece.text, piece.line, 0), false);
+    runner.functions_never_called();
+    Ran { events: runner.events, followed: runner.followed }
+}
+
+/// The events of lines that set something by themselves.
+pub(super) fn settings(host: &Imagined<'_>, piece: &Piece, form: Form) -> Ran {
+    let mut runner = Runner::new(host, piece);
+    if form == Form::Rules {
+        // What a rule asks for is no setting, and what it does is told of all of them.
+        runner.followed.extend((0..piece.text.lines().count()).map(|at| piece.line + at));
     }
-    runner.events
+    if form == Form::Sysctl {
+        // A name alone sets nothing, and is understood.
+        runner
+            .followed
+            .extend(sysctl_text::lines(&piece.text).iter().map(|line| piece.line + line.number - 1));
+    }
+    for said in stated(host, form, &piece.text) {
+        runner.line = piece.line + said.line - 1;
+        match said.what {
+            Saying::Set { path, value, taken: Some(taken) } => {
+                runner.tell(What::Set { path, value, before: None, taken });
+            }
+            Saying::Set { path, value, taken: None } => {
+                // To people a remark behind a value is one; a file would hand it to the kernel.
+                let value =
+                    if piece.is_guide { value.split(" #").next().unwrap_or_default() } else { &value };
+                runner.set(&path, value.trim());
+            }
+            Saying::Command(text) => {
+                runner.list(&parse(&text, runner.line, 0), true);
+            }
+            Saying::Unclear { name, why } => runner.tell(What::Unclear { name: Some(name), why }),
+        }
+    }
+    Ran { events: runner.events, followed: runner.followed }
 }
 
 impl<'a, 'k> Runner<'a, 'k> {
-    fn new(host: &'a Imagined<'k>, file: &str, first_line: usize, role: Role) -> Self {
+    fn new(host: &'a Imagined<'k>, piece: &Piece) -> Self {
         Runner {
             host,
-            file: file.to_owned(),
-            role,
-            line: first_line,
+            file: piece.file.clone(),
+            role: piece.role,
+            line: piece.line,
+            is_guide: piece.is_guide,
+            is_bound: piece.is_bound,
+            followed: std::collections::BTreeSet::new(),
             depth: 0,
             steps: 0,
             stops_on_error: false,
@@ -383,13 +417,18 @@ impl Runner<'_, '_> {
         if path.starts_with("dev/") {
             return None;
         }
-        if target.contains(UNKNOWN) || text.is_none_or(|text| text.contains(UNKNOWN)) {
-            if is_attribute(&path) {
-                self.tell(What::Unclear(format!("what is written into {}", readable(target))));
-            }
+        let is_unknown = target.contains(UNKNOWN) || text.is_none_or(|text| text.contains(UNKNOWN));
+        if is_unknown && is_attribute(&path) {
+            self.unclear(Some(&path), format!("the text written to {}", readable(target)));
             return None;
         }
         let text = text.unwrap_or_default();
+        if Form::of_path(&path).is_some() {
+            self.tell(What::Put { path: path.clone(), text: text.to_owned(), append });
+        }
+        if is_unknown {
+            return None;
+        }
         if is_attribute(&path) {
             return Some(self.set(&path, text));
         }
@@ -397,13 +436,31 @@ impl Runner<'_, '_> {
         None
     }
 
+    fn unclear(&mut self, path: Option<&str>, what: String) {
+        let name = path.filter(|path| !path.contains(UNKNOWN)).map(|path| super::name_of(path).0);
+        self.tell(What::Unclear {
+            name,
+            why: format!("Hone cannot work out {what} without running the script"),
+        });
+    }
+
     /// A write of a setting, and what the kernel would make of it.
     fn set(&mut self, path: &str, text: &str) -> Answer {
+        if path.contains(UNKNOWN) || text.contains(UNKNOWN) {
+            self.unclear(Some(path), format!("the value written to /{}", readable(path)));
+            return Answer::default();
+        }
+        if self.is_bound {
+            let why = "/proc/sys and /sys are read-only in an unprivileged container (EROFS)".to_owned();
+            let value = text.trim_end_matches('\n').to_owned();
+            self.tell(What::Set { path: path.to_owned(), value, before: None, taken: Taken::Refused(why) });
+            return answered(false);
+        }
         let before = self.host.read(path).ok().map(|text| plain_value(&text));
         let taken = self.host.tell(path, text);
         let why = match &taken {
             Taken::Refused(why) => Some(format!("/{path}: {why}")),
-            Taken::Whole | Taken::Otherwise(_) => None,
+            Taken::Whole | Taken::Otherwise(_) | Taken::Elsewhere(_) => None,
         };
         let value = text.trim_end_matches('\n').to_owned();
         self.tell(What::Set { path: path.to_owned(), value, before, taken });
@@ -412,6 +469,10 @@ impl Runner<'_, '_> {
 
     fn command(&mut self, words: &[String], input: Option<String>) -> Answer {
         let Some((name, arguments)) = words.split_first() else { return answered(true) };
+        if let Some(line) = sysctl_text::line(1, &words.join(" ")).filter(|line| self.is_setting(line)) {
+            return self.bare_setting(line);
+        }
+        self.followed.insert(self.line);
         match name.rsplit('/').next().unwrap_or_default() {
             "echo" => worked(echoed(arguments)),
             "printf" => worked(printed(arguments)),
@@ -439,11 +500,35 @@ impl Runner<'_, '_> {
             "rm" => self.remove(arguments),
             "cp" | "mv" => self.copy(arguments),
             "local" | "export" | "readonly" | "declare" => self.declare(arguments),
-            "true" | ":" | "chmod" | "chown" | "mkdir" | "sleep" | "logger" | "udevadm" | "sync"
-            | "touch" => answered(true),
+            "true" | ":" | "chmod" | "chown" | "mkdir" | "sleep" | "logger" | "sync" | "touch" => {
+                answered(true)
+            }
+            "udevadm" => {
+                if arguments.iter().any(|word| word == "trigger") {
+                    self.load_new(|path| path.starts_with("sys/block/"));
+                }
+                answered(true)
+            }
+            "systemd-tmpfiles" => {
+                if arguments.iter().any(|word| word == "--create") {
+                    self.load_new(|path| path.starts_with("sys/"));
+                }
+                answered(true)
+            }
+            "grubby" => {
+                let given = arguments.iter().filter_map(|word| word.strip_prefix("--args="));
+                let words: Vec<&str> = given.chain(arguments.iter().map(String::as_str)).collect();
+                self.command_line(&words.join(" "), "the kernel's command line");
+                answered(true)
+            }
             "false" => answered(false),
-            "shift" | "command" | "type" | "which" | "read" => Answer::default(),
-            _ => self.foreign(words),
+            "shift" | "command" | "type" | "which" | "read" | "head" | "tail" | "awk" | "cut" | "wc"
+            | "watch" | "stat" | "sort" | "diff" | "uname" | "nproc" | "date" | "hostname" | "exit"
+            | "update-grub" | "grub2-mkconfig" => Answer::default(),
+            _ => {
+                self.followed.remove(&self.line);
+                self.foreign(words)
+            }
         }
     }
 
@@ -455,9 +540,48 @@ impl Runner<'_, '_> {
                 .any(|place| word.contains(place))
         };
         if words.iter().any(is_about) {
-            self.tell(What::Unclear(readable(&words.join(" "))));
+            self.unclear(None, format!("the command `{}`", readable(&words.join(" "))));
         }
         Answer::default()
+    }
+
+    /// Whether a line is of the kernel, and not of some other language.
+    fn is_setting(&self, line: &sysctl_text::Line) -> bool {
+        line.value.is_some() && (is_sysctl(&super::name_of(&line.path).0) || self.host.exists(&line.path))
+    }
+
+    /// `vm.swappiness=1` in the place of a command: a guide means the setting, a shell looks for a program of this name.
+    fn bare_setting(&mut self, line: sysctl_text::Line) -> Answer {
+        let Some(value) = line.value else { return Answer::default() };
+        self.followed.insert(self.line);
+        if self.is_guide {
+            return self.set(&line.path, &value);
+        }
+        let why =
+            "a shell runs this as a command and does not find it: write `sysctl -w` before it".to_owned();
+        self.tell(What::Set { path: line.path, value, before: None, taken: Taken::Refused(why.clone()) });
+        Answer { worked: Some(false), output: Some(why) }
+    }
+
+    /// Sets what new lines of files say, as if the host had just come up.
+    fn load_new(&mut self, is_one: impl Fn(&str) -> bool) {
+        for new in self.host.new_origins().into_iter().filter(|origin| is_one(&origin.path)) {
+            self.set(&new.path, &new.value);
+        }
+    }
+
+    /// Words of the kernel's command line, which count from the next boot on.
+    fn command_line(&mut self, words: &str, file: &str) -> bool {
+        let said = command_line(self.host, 1, words);
+        for one in &said {
+            if let Saying::Set { path, value, taken } = &one.what {
+                let taken = taken.clone().unwrap_or_else(|| self.host.booted().tell(path, value));
+                let kept =
+                    What::Kept { path: path.clone(), value: value.clone(), taken, file: file.to_owned() };
+                self.tell(kept);
+            }
+        }
+        !said.is_empty()
     }
 
     fn cat(&self, arguments: &[String], input: Option<String>) -> Answer {
@@ -497,7 +621,11 @@ impl Runner<'_, '_> {
 
     fn sysctl(&mut self, arguments: &[String]) -> Answer {
         let mut answer = answered(true);
-        let mut loads = arguments.iter().any(|word| word == "--system");
+        if arguments.iter().any(|word| word == "--system") {
+            self.load_new(|path| path.starts_with("proc/sys/"));
+            return answer;
+        }
+        let mut loads = false;
         let mut file = None;
         for word in arguments {
             if let Some(given) = word.strip_prefix("--load=") {
@@ -508,12 +636,12 @@ impl Runner<'_, '_> {
             } else if loads {
                 file = Some(word.clone());
             } else if let Some((name, value)) = word.split_once('=') {
-                let came = self.set(&sysctl_path(name), value.trim());
+                let came = self.set(&sysctl_text::path_of(name), value.trim());
                 if came.worked == Some(false) {
                     answer = came;
                 }
             } else {
-                let text = self.host.read(&sysctl_path(word)).unwrap_or_default();
+                let text = self.host.read(&sysctl_text::path_of(word)).unwrap_or_default();
                 let is_bare = arguments.iter().any(|word| word == "-n");
                 let text = plain_value(&text);
                 answer = worked(if is_bare { text } else { format!("{word} = {text}") });
@@ -530,11 +658,9 @@ impl Runner<'_, '_> {
     /// Lines of a file of sysctl. What is behind the first word of a value is a remark to people and a part of it to the kernel.
     fn load(&mut self, text: &str) -> Answer {
         let mut answer = answered(true);
-        for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
-            let Some((name, value)) = line.split_once('=') else { continue };
-            let may_fail = name.trim().starts_with('-');
-            let came = self.set(&sysctl_path(name.trim().trim_start_matches('-')), value.trim());
-            if came.worked == Some(false) && !may_fail {
+        for wish in sysctl_text::wishes(self.host, &sysctl_text::lines(text)) {
+            let came = self.set(&wish.path, &wish.value);
+            if came.worked == Some(false) && !wish.may_fail {
                 answer = came;
             }
         }
@@ -548,6 +674,9 @@ impl Runner<'_, '_> {
         for name in words {
             let name = if name.contains('.') { name.clone() } else { format!("{name}.service") };
             self.tell(What::Unit { verb: verb.clone(), name: name.clone() });
+            if name == "systemd-sysctl.service" && matches!(verb.as_str(), "restart" | "start") {
+                self.load_new(|path| path.starts_with("proc/sys/"));
+            }
             if starts && verb == "enable" {
                 self.tell(What::Unit { verb: "start".to_owned(), name });
             }
@@ -603,11 +732,23 @@ impl Runner<'_, '_> {
         for edit in words.iter().take(words.len() - 1).flat_map(|word| word.split(';')) {
             let pattern = edit.trim().strip_prefix('/').and_then(|edit| edit.strip_suffix("/d"));
             let Some(pattern) = pattern else {
-                if file.starts_with("etc/sysctl") || file.starts_with("etc/default/grub") {
-                    self.tell(What::Unclear(format!("the edit `{}` of /{file}", readable(edit))));
+                match Form::of_path(&file) {
+                    Some(Form::Grub)
+                        if self.command_line(
+                            &edit.replace(['"', '/', '|', '&', '\\'], " "),
+                            &format!("/{file}"),
+                        ) => {}
+                    Some(Form::Sysctl) if replacement(edit).is_some() => {
+                        text = self.replace(&text, &file, edit);
+                    }
+                    Some(_) => self.unclear(None, format!("the edit `{}` of /{file}", readable(edit))),
+                    None => {}
                 }
                 continue;
             };
+            if Form::of_path(&file).is_some() {
+                self.tell(What::Put { path: file.clone(), text: String::new(), append: false });
+            }
             text = text
                 .lines()
                 .filter(|line| !has(pattern, line))
@@ -615,6 +756,19 @@ impl Runner<'_, '_> {
         }
         self.host.put(&file, &text, false);
         answered(true)
+    }
+
+    /// `s/^vm.swappiness.*/vm.swappiness = 1/`: lines with the pattern become the setting.
+    fn replace(&mut self, text: &str, file: &str, edit: &str) -> String {
+        let Some((pattern, line)) = replacement(edit) else { return text.to_owned() };
+        let found = text.lines().any(|line| has(pattern, line));
+        if found {
+            self.tell(What::Put { path: file.to_owned(), text: format!("{line}\n"), append: false });
+        } else {
+            self.tell(What::Guarded { text: plain_text(pattern), file: file.to_owned(), found });
+        }
+        let new = |old: &str| if has(pattern, old) { line.to_owned() } else { old.to_owned() };
+        text.lines().map(new).fold(String::new(), |text, line| text + &line + "\n")
     }
 
     fn test(&self, arguments: &[String]) -> Answer {
@@ -666,6 +820,9 @@ impl Runner<'_, '_> {
 
     fn remove(&mut self, arguments: &[String]) -> Answer {
         for path in arguments.iter().filter(|word| !word.starts_with('-')).filter_map(|path| normal(path)) {
+            if Form::of_path(&path).is_some() {
+                self.tell(What::Put { path: path.clone(), text: String::new(), append: false });
+            }
             self.host.delete(&path);
         }
         answered(true)
@@ -830,11 +987,13 @@ pub(super) fn normal(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// The attribute of a sysctl's name (sysctl.d(5)).
-pub(super) fn sysctl_path(name: &str) -> String {
-    let name = name.trim();
-    let slashes = name.find('/').is_some_and(|slash| name.find('.').is_none_or(|dot| slash < dot));
-    format!("proc/sys/{}", if slashes { name.to_owned() } else { name.replace('.', "/") })
+/// Pattern and new line of an edit `sXPATTERNXNEWX` whose new line is a setting.
+fn replacement(edit: &str) -> Option<(&str, &str)> {
+    let rest = edit.trim().strip_prefix('s')?;
+    let mark = rest.chars().next().filter(|mark| !mark.is_ascii_alphanumeric())?;
+    let mut parts = rest.split(mark).skip(1);
+    let (pattern, line) = (parts.next()?, parts.next()?);
+    is_setting_line(line).then_some((pattern, line))
 }
 
 fn readable(text: &str) -> String {

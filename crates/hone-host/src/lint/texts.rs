@@ -1,18 +1,22 @@
 //! What kind of text a file is, and the parts of a guide that are commands.
 
-use super::Role;
 use super::run::takes_back;
+use super::stated::{Form, is_setting_line};
+use super::{Role, of_yaml, sweep};
 
 /// What a text is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Script,
-    /// A unit of systemd.
-    Unit,
-    /// Lines of sysctl.d.
-    Sysctl,
-    /// Rules of udev.
-    Rules,
+    /// Lines that set something by themselves, and where they would lie.
+    Settings(Form, Option<String>),
+    /// A text that is put into a file.
+    File {
+        path: String,
+        append: bool,
+    },
+    /// Sysctls of a container, as lines of sysctl.d.
+    Container,
 }
 
 /// A text of one kind.
@@ -25,90 +29,367 @@ pub(super) struct Piece {
     pub(super) kind: Kind,
     pub(super) role: Role,
     pub(super) text: String,
+    /// Whether it is of a guide: lines of sysctl.d among commands are meant for people there.
+    pub(super) is_guide: bool,
+    /// Whether a container without privileges runs it.
+    pub(super) is_bound: bool,
+}
+
+/// The parts of a file, and what of it could not be read at all.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) pieces: Vec<Piece>,
+    /// Lines and why.
+    pub(super) unread: Vec<(usize, String)>,
+    /// Whether it is a text for people, in which a `#` is no remark.
+    pub(super) is_prose: bool,
 }
 
 fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
 
-/// The parts of a file, in their order.
-pub(super) fn pieces(file: &str, text: &str) -> Vec<Piece> {
-    let name = name_of(file);
-    let role = if takes_back(name) { Role::Rollback } else { Role::Change };
-    if name.ends_with(".md") || name.ends_with(".markdown") {
-        return blocks(file, text);
+pub(super) fn role_of(name: &str) -> Role {
+    if takes_back(name) { Role::Rollback } else { Role::Change }
+}
+
+/// The parts of a file, in their order. `others`: the other texts, by their names; a file may say that one of them is put somewhere.
+pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Parts {
+    let name = name_of(file).to_lowercase();
+    // A template is what it becomes.
+    let name = [".j2", ".erb", ".tmpl", ".tpl"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(&name)
+        .to_owned();
+    let ends = |all: &[&str]| all.iter().any(|end| name.ends_with(end));
+    let has_shebang = text.starts_with("#!");
+    if !has_shebang
+        && (is_guide(text) || ends(&[".md", ".markdown", ".adoc", ".asciidoc", ".rst", ".txt", ".html"]))
+    {
+        return Parts { pieces: guide(file, text), is_prose: true, ..Parts::default() };
     }
-    let kind = if name.ends_with(".rules") {
-        Kind::Rules
-    } else if name.ends_with(".sh") || text.starts_with("#!") {
+    let role = role_of(&name);
+    if !has_shebang && (ends(&[".yml", ".yaml"]) || is_yaml(text)) {
+        return of_yaml::parts(file, 1, text, role, others);
+    }
+    if is_of_another_language(&name, text) {
+        return Parts::default();
+    }
+    let kind = if has_shebang || ends(&[".sh", ".bash"]) {
         Kind::Script
+    } else if ends(&[".rules"]) {
+        Kind::Settings(Form::Rules, None)
     } else {
         kind_of(text)
     };
-    vec![Piece { file: file.to_owned(), line: 1, kind, role, text: text.to_owned() }]
+    let piece = Piece {
+        file: file.to_owned(),
+        line: 1,
+        kind,
+        role,
+        text: text.to_owned(),
+        is_guide: false,
+        is_bound: false,
+    };
+    Parts { pieces: vec![piece], ..Parts::default() }
+}
+
+/// Whether a text is written for something else than a shell. What it names is swept up.
+fn is_of_another_language(name: &str, text: &str) -> bool {
+    const ENDS: [&str; 24] = [
+        ".rb", ".py", ".pp", ".go", ".c", ".h", ".cc", ".cpp", ".rs", ".js", ".ts", ".tf", ".hcl", ".toml",
+        ".json", ".xml", ".java", ".scala", ".pl", ".lua", ".sql", ".nix", ".ps1", ".gradle",
+    ];
+    let first = text.lines().next().unwrap_or_default();
+    let is_shell = first
+        .split(['/', ' '])
+        .any(|word| ["sh", "bash", "dash", "ash", "zsh", "ksh"].contains(&word.trim()));
+    if first.starts_with("#!") { !is_shell } else { ENDS.iter().any(|end| name.ends_with(end)) }
+}
+
+/// Lines that are neither empty nor a remark.
+fn spoken(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']))
 }
 
 fn kind_of(text: &str) -> Kind {
-    let lines =
-        || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    if lines().any(|line| line == "[Unit]" || line == "[Service]") {
-        return Kind::Unit;
-    }
-    // `vm.swappiness = 1`: a name with a dot or a slash, and nothing that a shell would need.
-    let is_setting = |line: &str| {
-        line.split_once('=').is_some_and(|(name, _)| {
-            let name = name.trim().trim_start_matches('-');
-            name.contains(['.', '/'])
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/*".contains(c))
-        })
-    };
-    if lines().next().is_some() && lines().all(is_setting) { Kind::Sysctl } else { Kind::Script }
+    let form = form_of(text);
+    form.map_or(Kind::Script, |form| Kind::Settings(form, None))
 }
 
-/// Blocks of code in Markdown. What stands below a heading of a way back is of the way back.
-fn blocks(file: &str, text: &str) -> Vec<Piece> {
-    let mut found = Vec::new();
-    let mut back_below: Option<usize> = None;
-    let mut open: Option<(String, String, usize, String)> = None;
-    for (at, line) in text.lines().enumerate() {
-        let bare = line.trim_start();
-        let fence: String = bare.chars().take_while(|c| *c == '`' || *c == '~').collect();
-        open = match open.take() {
-            Some((mark, language, begins, body)) if bare.starts_with(&mark) && bare.trim_end() == fence => {
-                let role = if back_below.is_some() { Role::Rollback } else { Role::Change };
-                found.extend(block(file, begins, &language, &body, role));
-                None
-            }
-            Some((mark, language, begins, body)) => Some((mark, language, begins, body + line + "\n")),
-            None if fence.len() >= 3 => {
-                let language = bare.trim_start_matches(['`', '~']).trim().to_lowercase();
-                Some((fence, language, at + 2, String::new()))
-            }
-            None => {
-                let level = bare.chars().take_while(|c| *c == '#').count();
-                if level > 0 && back_below.is_none_or(|of| level <= of) {
-                    back_below = takes_back(bare).then_some(level);
-                }
-                None
-            }
-        };
+/// The form of a text that sets something by itself.
+fn form_of(text: &str) -> Option<Form> {
+    let lines = || spoken(text);
+    let has = |section: &str| lines().any(|line| line == section);
+    let all = |is_one: &dyn Fn(&str) -> bool| lines().next().is_some() && lines().all(is_one);
+    if has("[Unit]") || has("[Service]") {
+        return Some(Form::Unit);
     }
+    if ["[main]", "[sysctl]", "[vm]", "[disk]", "[sysfs]", "[bootloader]"].iter().any(|section| has(section))
+    {
+        return Some(Form::Tuned);
+    }
+    if all(&|line| line.starts_with("GRUB_") || line.starts_with("export GRUB_")) {
+        return Some(Form::Grub);
+    }
+    if all(&is_tmpfiles_line) {
+        return Some(Form::Tmpfiles);
+    }
+    if lines().any(|line| line.contains("==\"") && line.contains("=\"")) && all(&|line| is_rule(line)) {
+        return Some(Form::Rules);
+    }
+    let is_of_the_kernel = |line: &str| {
+        let name =
+            line.trim_start_matches('-').split('=').next().unwrap_or_default().trim().replace('/', ".");
+        sweep::is_sysctl(&name) || name.contains(['*', '?', '['])
+    };
+    (all(&is_setting_line) && lines().any(is_of_the_kernel)).then_some(Form::Sysctl)
+}
+
+/// `w /sys/kernel/mm/transparent_hugepage/enabled - - - - never`.
+fn is_tmpfiles_line(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    let is_kind = kind.starts_with(|c: char| c.is_ascii_alphabetic())
+        && kind.chars().skip(1).all(|c| "+!-=~^$".contains(c));
+    is_kind && words.next().is_some_and(|path| path.starts_with('/'))
+}
+
+/// `KEY{of}=="value", ...`, or what goes on with such a line.
+fn is_rule(line: &str) -> bool {
+    let key: String = line.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+    !key.is_empty() && line.get(key.len()..).is_some_and(|rest| rest.starts_with(['=', '{', '!', '+', ':']))
+}
+
+/// How the YAML of the field begins. A script may have a colon anywhere; none begins so.
+fn is_yaml(text: &str) -> bool {
+    if text.starts_with("#cloud-config") || text.starts_with("---\n") {
+        return true;
+    }
+    let first = spoken(text).next().unwrap_or_default();
+    ["apiVersion:", "kind:", "services:", "version:", "- hosts:", "- name:", "write_files:", "runcmd:"]
+        .iter()
+        .any(|key| first.starts_with(key))
+}
+
+/// A fence at the beginning of a line: a guide, whatever its name says.
+fn is_guide(text: &str) -> bool {
+    text.lines().filter(|line| line.starts_with("```") || line.starts_with("~~~")).count() >= 2
+}
+
+/// What a heading says of what is below it.
+#[derive(Debug, Default)]
+struct Below {
+    /// The level of the heading of a way back.
+    back: Option<usize>,
+}
+
+impl Below {
+    fn heading(&mut self, level: usize, text: &str) {
+        if self.back.is_none_or(|of| level <= of) {
+            self.back = takes_back(text).then_some(level);
+        }
+    }
+
+    fn role(&self) -> Role {
+        if self.back.is_some() { Role::Rollback } else { Role::Change }
+    }
+}
+
+/// A line that ends with a colon is a heading of what follows, below all others.
+const LOWEST: usize = 99;
+
+/// The level of a heading: Markdown's `#`, AsciiDoc's `=`, a line of marks below it, or a few words and a colon.
+fn heading(line: &str, next: &str) -> Option<usize> {
+    let is_made_of = |mark: char| next.len() >= 3 && next.chars().all(|c| c == mark);
+    let marks = |mark: char| line.chars().take_while(|c| *c == mark).count();
+    let is_marked = |level: usize| level > 0 && line.get(level..).is_some_and(|rest| rest.starts_with(' '));
+    if line.trim().is_empty() {
+        return None;
+    }
+    if is_marked(marks('#')) {
+        return Some(marks('#'));
+    }
+    if is_marked(marks('=')) {
+        return Some(marks('='));
+    }
+    if is_made_of('=') || is_made_of('-') {
+        return Some(if is_made_of('=') { 1 } else { 2 });
+    }
+    let is_short = !line.starts_with([' ', '\t', '-', '|']) && line.split_whitespace().count() <= 6;
+    (is_short && line.trim_end().trim_end_matches('*').ends_with(':')).then_some(LOWEST)
+}
+
+/// A block that is open.
+struct Open {
+    /// What closes it.
+    mark: String,
+    language: String,
+    begins: usize,
+    body: String,
+}
+
+/// Blocks of code of a guide. What stands below a heading of a way back is of the way back. A guide without any block is taken by
+/// the lines that are commands or settings.
+fn guide(file: &str, text: &str) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut below = Below::default();
+    let mut open: Option<Open> = None;
+    let mut language = String::new();
+    let lines: Vec<&str> = text.lines().collect();
+    // Lines between the blocks, each with its role: what is indented, or begins with a prompt.
+    let mut loose: Vec<(usize, Role, &str)> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let bare = line.trim_start();
+        if let Some(mut block) = open.take() {
+            if bare.trim_end() == block.mark {
+                found.extend(self::block(file, &block, below.role()));
+            } else {
+                block.body += line;
+                block.body.push('\n');
+                open = Some(block);
+            }
+            continue;
+        }
+        if let Some((mark, named)) = fence(bare) {
+            let language = if named.is_empty() { std::mem::take(&mut language) } else { named };
+            open = Some(Open { mark, language, begins: at + 2, body: String::new() });
+            continue;
+        }
+        if let Some(source) = bare.strip_prefix("[source") {
+            language = source.trim_start_matches([',', '%']).trim_end_matches(']').trim().to_lowercase();
+            continue;
+        }
+        match heading(line, lines.get(at + 1).copied().unwrap_or_default()) {
+            Some(level) => below.heading(level, line),
+            None => loose.push((at + 1, below.role(), line)),
+        }
+    }
+    // Its end is missing: what it holds is no less meant.
+    if let Some(block) = open {
+        found.extend(self::block(file, &block, below.role()));
+    }
+    found.extend(lines_of(file, &loose, found.is_empty()));
     found
 }
 
-fn block(file: &str, line: usize, language: &str, body: &str, role: Role) -> Option<Piece> {
-    let is_shell = ["bash", "sh", "shell", "console", "zsh"].contains(&language);
-    let kind = kind_of(body);
-    // Without a language a block is as well a picture or a program's output.
-    if !is_shell && kind == Kind::Script && !body.contains("sysctl ") && !body.contains("> /sys/") {
-        return None;
+/// What opens a block: a fence of Markdown with its language, or the marks of AsciiDoc.
+fn fence(line: &str) -> Option<(String, String)> {
+    let marks: String = line.chars().take_while(|c| *c == '`' || *c == '~').collect();
+    if marks.len() >= 3 {
+        let named = line.trim_start_matches(['`', '~']).trim().to_lowercase();
+        let named = named.split([' ', '{', ',']).next().unwrap_or_default().to_owned();
+        return Some((marks, named));
+    }
+    let is_block = matches!(line.trim_end(), "----" | "....");
+    is_block.then(|| (line.trim_end().to_owned(), String::new()))
+}
+
+/// Lines outside of blocks that can only be commands: below a prompt, or indented; where a guide has no block, all that look like one.
+fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Vec<Piece> {
+    let is_command = |line: &str| {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let names = [
+            "sudo",
+            "sysctl",
+            "echo",
+            "printf",
+            "cat",
+            "tee",
+            "for",
+            "done",
+            "do",
+            "if",
+            "fi",
+            "then",
+            "blockdev",
+            "tuned-adm",
+            "swapoff",
+            "systemctl",
+            "EOF",
+        ];
+        names.contains(&first) || is_setting_line(line)
+    };
+    let of = |line: &str| -> Option<String> {
+        let bare = line.trim();
+        let command = bare.strip_prefix("$ ");
+        let is_indented = line.starts_with("    ") || line.starts_with('\t');
+        match command {
+            Some(command) => Some(command.to_owned()),
+            None if is_indented || has_no_block => is_command(bare).then(|| bare.to_owned()),
+            None => None,
+        }
+    };
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (number, role, line) in lines {
+        let Some(text) = of(line) else { continue };
+        match pieces.last_mut() {
+            Some(piece) if piece.role == *role => {
+                let behind = piece.line + piece.text.lines().count();
+                piece.text += &"\n".repeat(number.saturating_sub(behind));
+                piece.text += &text;
+                piece.text.push('\n');
+            }
+            _ => pieces.push(Piece {
+                file: file.to_owned(),
+                line: *number,
+                kind: Kind::Script,
+                role: *role,
+                text: text + "\n",
+                is_guide: true,
+                is_bound: false,
+            }),
+        }
+    }
+    pieces.retain(|piece| !sweep::mentions(&piece.text, false).is_empty());
+    pieces
+}
+
+fn block(file: &str, block: &Open, role: Role) -> Vec<Piece> {
+    let language = block.language.as_str();
+    if matches!(language, "yaml" | "yml") {
+        let parts = of_yaml::parts(file, block.begins, &block.body, role, &[]);
+        return parts.pieces;
+    }
+    let is_shell = ["bash", "sh", "shell", "console", "zsh", "shell-session", "terminal"].contains(&language);
+    let form = form_of(&block.body);
+    // Of other languages, and without one, a block is as well a picture or a program's output.
+    let is_open = is_shell
+        || [
+            "",
+            "text",
+            "ini",
+            "conf",
+            "config",
+            "properties",
+            "plaintext",
+            "none",
+            "udev",
+            "systemd",
+            "rules",
+        ]
+        .contains(&language);
+    let is_about = || !sweep::mentions(&block.body, false).is_empty();
+    if !is_open || (!is_shell && form != Some(Form::Unit) && !is_about()) {
+        return Vec::new();
     }
     // `$ sysctl -w ...`: the prompt is no part of the command.
-    let text = body
+    let text = block
+        .body
         .lines()
         .map(|line| line.strip_prefix("$ ").unwrap_or(line))
         .fold(String::new(), |text, line| text + line + "\n");
-    Some(Piece { file: file.to_owned(), line, kind: if is_shell { Kind::Script } else { kind }, role, text })
+    let kind = form.map_or(Kind::Script, |form| Kind::Settings(form, None));
+    vec![Piece {
+        file: file.to_owned(),
+        line: block.begins,
+        kind,
+        role,
+        text,
+        is_guide: true,
+        is_bound: false,
+    }]
 }
 
 /// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.
@@ -134,16 +415,16 @@ mod tests {
     #[test]
     fn a_guide_is_its_blocks_and_what_they_are_for() {
         let text = "# Tuning\n```bash\n$ sysctl -w vm.swappiness=1\n```\n~~~ini\n[Unit]\nAfter=x\n~~~\n## Rollback\ntext\n### Steps\n```\nsysctl -w vm.swappiness=60\n```\n## Results\n```\np99 1.97 ms\n```\n```conf\nvm.dirty_ratio = 80 # much\n```\n";
-        let found = pieces("g/guide.md", text);
+        let found = parts("g/guide.md", text, &[]).pieces;
         let kinds: Vec<(Kind, Role, usize)> =
-            found.iter().map(|piece| (piece.kind, piece.role, piece.line)).collect();
+            found.iter().map(|piece| (piece.kind.clone(), piece.role, piece.line)).collect();
         assert_eq!(
             kinds,
             [
                 (Kind::Script, Role::Change, 3),
-                (Kind::Unit, Role::Change, 6),
+                (Kind::Settings(Form::Unit, None), Role::Change, 6),
                 (Kind::Script, Role::Rollback, 13),
-                (Kind::Sysctl, Role::Change, 20),
+                (Kind::Settings(Form::Sysctl, None), Role::Change, 20),
             ]
         );
         assert_eq!(found[0].text, "sysctl -w vm.swappiness=1\n");
@@ -151,18 +432,53 @@ mod tests {
 
     #[test]
     fn files_by_what_they_hold() {
-        let kind = |file: &str, text: &str| pieces(file, text)[0].kind;
-        assert_eq!(kind("99-x.conf", "# a\nvm.swappiness = 1\n-net/ipv4/x=2\n"), Kind::Sysctl);
-        assert_eq!(kind("x.service", "[Unit]\nDescription=a\n"), Kind::Unit);
+        let kind = |file: &str, text: &str| parts(file, text, &[]).pieces[0].kind.clone();
+        let form = |form: Form| Kind::Settings(form, None);
+        assert_eq!(kind("99-x.conf", "# a\nvm.swappiness = 1\n-net/ipv4/x=2\n"), form(Form::Sysctl));
+        assert_eq!(kind("x.service", "[Unit]\nDescription=a\n"), form(Form::Unit));
         assert_eq!(kind("tune", "echo 1 > /proc/sys/vm/swappiness\n"), Kind::Script);
-        assert_eq!(kind("60.rules", "KERNEL==\"sda\"\n"), Kind::Rules);
-        assert_eq!(pieces("undo-tuning.sh", "x")[0].role, Role::Rollback);
+        assert_eq!(kind("60.rules", "KERNEL==\"sda\"\n"), form(Form::Rules));
+        assert_eq!(kind("x", "KERNEL==\"sd*\", \\\n  ATTR{queue/nomerges}=\"2\"\n"), form(Form::Rules));
+        assert_eq!(kind("x", "w /sys/a - - - - 1\nd /run/x 0755\n"), form(Form::Tmpfiles));
+        assert_eq!(kind("tuned.conf", "[main]\ninclude=a\n[sysctl]\nvm.x=1\n"), form(Form::Tuned));
+        assert_eq!(kind("grub", "# a\nGRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet\"\n"), form(Form::Grub));
+        assert_eq!(parts("undo-tuning.sh", "x", &[]).pieces[0].role, Role::Rollback);
+    }
+
+    /// A guide is known by its fences, and its parts by what they hold.
+    #[test]
+    fn guides_of_all_kinds() {
+        let of = |file: &str, text: &str| -> Vec<(Kind, Role, usize, String)> {
+            let found = parts(file, text, &[]).pieces;
+            found.into_iter().map(|piece| (piece.kind, piece.role, piece.line, piece.text)).collect()
+        };
+        let fenced = "# A\n```bash\n# why\nvm.swappiness=1   # no swap\n```\n## Roll back\n```bash\nsysctl -w vm.swappiness=60\n```\n";
+        let found = of("guide.txt", fenced);
+        assert_eq!(found[0].0, Kind::Settings(Form::Sysctl, None));
+        assert_eq!((found[1].1, found[1].2), (Role::Rollback, 8));
+        assert_eq!(of("notes", fenced), found, "whatever its name is");
+        // Without any fence: lines that are commands, and a heading that is a line with a colon.
+        let plain = "Set the disks up.\n\n  sudo sysctl -w vm.swappiness=1\nvm.dirty_ratio = 80\nThen look at p99.\n\nRollback:\n  sysctl -w vm.swappiness=60\n";
+        let found = of("guide.txt", plain);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].2, found[0].3.as_str()),
+            (3, "sudo sysctl -w vm.swappiness=1\nvm.dirty_ratio = 80\n")
+        );
+        assert_eq!((found[1].1, found[1].2), (Role::Rollback, 8));
+        let asciidoc = "= Tuning\n\n[source,bash]\n----\nsysctl -w vm.swappiness=1\n----\n";
+        assert_eq!(of("x.adoc", asciidoc)[0].2, 5);
+        let indented = "Title\n=====\n\nRun::\n\n    $ sysctl -w vm.swappiness=1\n";
+        assert_eq!(
+            (of("x.rst", indented)[0].2, of("x.rst", indented)[0].3.as_str()),
+            (6, "sysctl -w vm.swappiness=1\n")
+        );
     }
 
     proptest! {
         #[test]
         fn foreign_texts_do_no_harm(text in "\\PC*", like in "[`~#a-z =\n]{0,80}") {
-            let _ = (pieces("a.md", &text), pieces("a.md", &like), pieces("a", &text), unit_values(&text, "After"));
+            let _ = (parts("a.md", &text, &[]), parts("a.md", &like, &[]), parts("a", &text, &[]), unit_values(&text, "After"));
         }
     }
 }

@@ -8,19 +8,20 @@ const fn word(defect: Defect) -> &'static str {
     match defect {
         Defect::Harmful => "harmful",
         Defect::AgainstTheVendor => "against the vendor",
-        Defect::Refused => "refused by the kernel",
+        Defect::Refused => "refused",
         Defect::EndsHalfWay => "ends half-way",
         Defect::NotRestored => "not restored",
         Defect::AtNextBoot => "back at the next boot",
         Defect::UnitOrder => "unit order",
         Defect::NotKept => "not kept",
         Defect::TakenOtherwise => "taken otherwise",
+        Defect::NextBoot => "next boot",
+        Defect::Repeats => "appended again",
         Defect::NoEffect => "no effect",
         Defect::DeviceOrder => "order of devices",
         Defect::Durability => "durability",
         Defect::Mixed => "mixed",
         Defect::NeverMeasured => "never measured",
-        Defect::Unclear => "unclear",
     }
 }
 
@@ -40,7 +41,7 @@ fn setting(setting: &Setting, out: &mut String) {
         out,
         "  {}{devices}: {} -> {}   {}",
         setting.name,
-        setting.now.join("/"),
+        if setting.now.is_empty() { "(no disk)".to_owned() } else { setting.now.join("/") },
         setting.wanted,
         setting.places.join(", ")
     );
@@ -66,12 +67,34 @@ pub(crate) fn lint(lint: &Lint) -> String {
     if lint.has_rollback {
         left(lint, total, &mut out);
     }
-    out.push_str(if lint.is_clean() {
-        "\nNothing was found that harms or is left behind. Nothing was run.\n"
-    } else {
-        "\nLines with ! harm, or leave something behind. Nothing was run.\n"
-    });
+    if !lint.not_understood.is_empty() {
+        out.push_str("\n  Not understood\n");
+        for one in &lint.not_understood {
+            let name = one.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            let _ = writeln!(out, "    ? {name}{} ({})", one.told, one.place);
+        }
+    }
+    let _ = writeln!(out, "\n{} Nothing was run.", verdict(lint));
     out
+}
+
+/// What it comes to, the worst first.
+fn verdict(lint: &Lint) -> String {
+    let mut told = Vec::new();
+    if lint.is_harmful() {
+        told.push("Lines with ! harm, or leave something behind.".to_owned());
+    }
+    match lint.not_understood.len() {
+        0 => {}
+        1 => told.push("Hone did not understand 1 setting and cannot judge it.".to_owned()),
+        many => told.push(format!("Hone did not understand {many} settings and cannot judge them.")),
+    }
+    if told.is_empty() && lint.settings.is_empty() && lint.findings.is_empty() {
+        told.push("Hone found no kernel settings in these files.".to_owned());
+    } else if told.is_empty() {
+        told.push("Nothing was found that harms or is left behind.".to_owned());
+    }
+    told.join(" ")
 }
 
 fn left(lint: &Lint, total: usize, out: &mut String) {

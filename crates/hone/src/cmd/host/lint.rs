@@ -14,18 +14,20 @@ use crate::{Ending, show};
 
 /// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
 ///
-/// Nothing is run: scripts (sysctl -w, writes below /proc/sys and /sys, loops over patterns of disks, files that they write), guides in
-/// Markdown, units of systemd, files of sysctl.d and rules of udev are read, and worked out on a copy of this host's values, or
-/// on a recorded host (--root). A file whose name says so (rollback, revert, restore, undo), a section of a guide, or a function
-/// of a script is taken for the way back. The exit code is 1 when something would harm or be left behind, else 0.
+/// Nothing is run: guides (Markdown, AsciiDoc, plain text), scripts, sysctl.d, rules of udev, tmpfiles.d, profiles of tuned, grub, units of
+/// systemd, and YAML (Ansible, cloud-init, Compose, Kubernetes) are read, and worked out on a copy of this host's values, or on a
+/// recorded host (--root). A file whose name says so (rollback, revert, restore, undo), a section of a guide, or a function
+/// of a script is taken for the way back. Settings that are named and can't be followed are listed. The exit code is 1 when
+/// something would harm, be left behind, or was not understood, else 0.
 ///
 /// Examples:
 ///   hone host lint tune.sh rollback.sh --data /var/lib/redpanda
+///   hone host lint playbook.yml templates/sysctl.conf.j2 --root /srv/recorded-host
 ///   hone host lint guide.md --json
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// Guides, scripts, units, files of settings; what takes back among them.
+    /// Guides, scripts, playbooks, files of settings; what takes back among them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -1,0 +1,356 @@
+//! Files whose lines set something by themselves: what each line would set on this host.
+
+use super::imagined::Taken;
+use super::name_of;
+use crate::kernel::{Kernel, plain_value};
+use crate::origin::{tmpfiles_line, tuned_profile};
+use crate::sysctl_text;
+use crate::tools::version_number;
+use crate::udev::{self, Deed};
+
+/// The forms of such files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// sysctl.d and sysctl.conf.
+    Sysctl,
+    /// Rules of udev.
+    Rules,
+    Tmpfiles,
+    /// A profile of tuned.
+    Tuned,
+    /// `/etc/default/grub`.
+    Grub,
+    /// A unit of systemd.
+    Unit,
+}
+
+impl Form {
+    /// The form of the file at a path without its leading `/`; `None` of other files.
+    pub(super) fn of_path(path: &str) -> Option<Self> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_in = |folder: &str| path.contains(&format!("{folder}/"));
+        if name == "sysctl.conf" || (is_in("sysctl.d") && name.ends_with(".conf")) {
+            Some(Self::Sysctl)
+        } else if is_in("rules.d") && name.ends_with(".rules") {
+            Some(Self::Rules)
+        } else if is_in("tmpfiles.d") && name.ends_with(".conf") {
+            Some(Self::Tmpfiles)
+        } else if is_in("tuned") && name.ends_with(".conf") && name != "tuned-main.conf" {
+            Some(Self::Tuned)
+        } else if path == "etc/default/grub" || is_in("default/grub.d") || path == "etc/kernel/cmdline" {
+            Some(Self::Grub)
+        } else if is_in("systemd") && [".service", ".timer", ".path"].iter().any(|end| name.ends_with(end)) {
+            Some(Self::Unit)
+        } else {
+            None
+        }
+    }
+
+    /// Where a file of this form would lie.
+    pub(super) fn usual_place(self, name: &str) -> String {
+        let named =
+            |end: &str, other: &str| if name.contains(end) { name.to_owned() } else { other.to_owned() };
+        match self {
+            Self::Sysctl => format!("etc/sysctl.d/{}", named(".conf", "99-guide.conf")),
+            Self::Rules => format!("etc/udev/rules.d/{}", named(".rules", "99-guide.rules")),
+            Self::Tmpfiles => format!("etc/tmpfiles.d/{}", named(".conf", "99-guide.conf")),
+            Self::Tuned => "etc/tuned/of-the-text/tuned.conf".to_owned(),
+            Self::Grub => "etc/default/grub".to_owned(),
+            Self::Unit => format!("etc/systemd/system/{name}"),
+        }
+    }
+}
+
+/// `vm.swappiness = 1`, `-net.ipv4.conf.all.rp_filter`: a name with a dot or a slash, and nothing that a shell would need.
+pub(super) fn is_setting_line(line: &str) -> bool {
+    sysctl_text::line(1, line).is_some_and(|line| {
+        line.path.trim_start_matches("proc/sys/").contains('/') && !line.path.contains(':')
+    })
+}
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stated {
+    /// Its number, 1 being the first.
+    pub(super) line: usize,
+    pub(super) what: Saying,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Saying {
+    /// A value of an attribute. `taken`: what comes of it, where the kernel has no say.
+    Set { path: String, value: String, taken: Option<Taken> },
+    /// A command, for a disk.
+    Command(String),
+    /// A setting, and why it is not known what becomes of it.
+    Unclear { name: String, why: String },
+}
+
+/// A value that some program puts in before anybody reads the file.
+fn is_template(value: &str) -> bool {
+    ["{{", "${", "<%", "$("].iter().any(|mark| value.contains(mark)) || value.contains('\0')
+}
+
+fn set(line: usize, path: String, value: &str) -> Stated {
+    let what = if is_template(value) || is_template(&path) {
+        Saying::Unclear {
+            name: name_of(&path).0,
+            why: format!("another program fills in the value `{value}`"),
+        }
+    } else {
+        Saying::Set { path, value: value.to_owned(), taken: None }
+    };
+    Stated { line, what }
+}
+
+fn elsewhere(line: usize, path: String, value: &str, why: String) -> Stated {
+    let what = Saying::Set { path, value: value.to_owned(), taken: Some(Taken::Elsewhere(why)) };
+    Stated { line, what }
+}
+
+/// What the lines of a text set, in their order.
+pub(super) fn stated(kernel: &dyn Kernel, form: Form, text: &str) -> Vec<Stated> {
+    match form {
+        Form::Sysctl => sysctls(kernel, text),
+        Form::Rules => rules(kernel, text),
+        Form::Tmpfiles => tmpfiles(text),
+        Form::Tuned => tuned(kernel, text),
+        Form::Grub => grub(kernel, text),
+        Form::Unit => Vec::new(),
+    }
+}
+
+fn sysctls(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
+    let lines = sysctl_text::lines(text);
+    let wishes = sysctl_text::wishes(kernel, &lines);
+    let number = |wish: &sysctl_text::Wish| lines.get(wish.at).map_or(0, |line| line.number);
+    let mut found = Vec::new();
+    for (at, wish) in wishes.iter().enumerate() {
+        let later = wishes.iter().skip(at + 1).rfind(|later| later.path == wish.path);
+        found.push(match later {
+            Some(later) => {
+                let why = format!("line {} of the same file sets it to {}", number(later), later.value);
+                elsewhere(number(wish), wish.path.clone(), &wish.value, why)
+            }
+            None => set(number(wish), wish.path.clone(), &wish.value),
+        });
+    }
+    for line in lines.iter().filter(|line| sysctl_text::is_pattern(&line.path)) {
+        let is_meant = found.iter().any(|stated| stated.line == line.number);
+        if let (false, Some(value)) = (is_meant, &line.value) {
+            let why = "nothing on this host matches this pattern".to_owned();
+            found.push(elsewhere(line.number, line.path.clone(), value, why));
+        }
+    }
+    found.sort_by_key(|stated| stated.line);
+    found
+}
+
+fn tmpfiles(text: &str) -> Vec<Stated> {
+    let mut found: Vec<Stated> = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let Some(origin) = tmpfiles_line("", line) else { continue };
+        let earlier = found
+            .iter()
+            .find(|stated| matches!(&stated.what, Saying::Set { path, .. } if *path == origin.path));
+        // Of two lines for one path the first one rules (tmpfiles.d(5)).
+        found.push(match earlier {
+            Some(earlier) => {
+                let why = format!("line {} of the same file comes first and wins", earlier.line);
+                elsewhere(at + 1, origin.path, &origin.value, why)
+            }
+            None => set(at + 1, origin.path, &origin.value),
+        });
+    }
+    found
+}
+
+fn tuned(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
+    let profile = tuned_profile(text, &kernel.list("sys/block"));
+    let mut found = Vec::new();
+    for line in profile.lines {
+        let paths = if sysctl_text::is_pattern(&line.path) {
+            sysctl_text::meant(kernel, &line.path)
+        } else {
+            vec![line.path.clone()]
+        };
+        for path in paths {
+            let now = kernel.read(&path).ok().and_then(|text| plain_value(&text).parse::<u64>().ok());
+            let stays =
+                line.at_least && now.zip(line.value.parse().ok()).is_some_and(|(now, least)| now >= least);
+            found.push(if stays {
+                let why = format!("`=>` keeps larger values, and the value is {}", now.unwrap_or_default());
+                elsewhere(line.number, path, &line.value, why)
+            } else {
+                set(line.number, path, &line.value)
+            });
+        }
+    }
+    for (number, words) in profile.command_lines {
+        found.extend(command_line(kernel, number, &words));
+    }
+    found.sort_by_key(|stated| stated.line);
+    found
+}
+
+/// `GRUB_CMDLINE_LINUX="..."`, or the line itself.
+fn grub(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#')) {
+        let words = match line.trim().trim_start_matches("export ").split_once('=') {
+            Some((name, words)) if name.starts_with("GRUB_") => {
+                if !name.starts_with("GRUB_CMDLINE") {
+                    continue;
+                }
+                words.trim_matches(['"', '\''])
+            }
+            _ => line,
+        };
+        found.extend(command_line(kernel, at + 1, words));
+    }
+    found
+}
+
+/// Words of the kernel's command line that are settings.
+pub(super) fn command_line(kernel: &dyn Kernel, line: usize, words: &str) -> Vec<Stated> {
+    let of = |word: &str| -> Vec<Stated> {
+        let Some((name, value)) = word.split_once('=') else { return Vec::new() };
+        if let Some(sysctl) = name.strip_prefix("sysctl.") {
+            return vec![set(line, sysctl_text::path_of(sysctl), value)];
+        }
+        match name {
+            "transparent_hugepage" => {
+                vec![set(line, "sys/kernel/mm/transparent_hugepage/enabled".to_owned(), value)]
+            }
+            "elevator" if !takes_an_elevator(kernel) => {
+                let why = "kernels since 5.0 ignore elevator=: set the scheduler with a udev rule";
+                vec![elsewhere(line, format!("sys/block/{ANY}/queue/scheduler"), value, why.to_owned())]
+            }
+            "elevator" => {
+                let of = |disk: String| set(line, format!("sys/block/{disk}/queue/scheduler"), value);
+                kernel.list("sys/block").into_iter().map(of).collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+    words.split_whitespace().flat_map(of).collect()
+}
+
+/// Kernels had schedulers of a command line as long as they had queues of one lock, which went with 5.0 (block/elevator.c).
+fn takes_an_elevator(kernel: &dyn Kernel) -> bool {
+    let release = kernel.read("proc/sys/kernel/osrelease").unwrap_or_default();
+    version_number(&release).is_some_and(|version| version < (5, 0))
+}
+
+/// Stands for a device where none is meant.
+pub(super) const ANY: &str = "-";
+
+/// A device that rules may mean.
+struct Device {
+    name: String,
+    folder: String,
+    is_disk: bool,
+}
+
+fn devices(kernel: &dyn Kernel) -> Vec<Device> {
+    let mut found = Vec::new();
+    for disk in kernel.list("sys/block") {
+        let folder = format!("sys/block/{disk}");
+        let names = kernel.list(&folder);
+        let parts = names.into_iter().filter(|name| kernel.exists(&format!("{folder}/{name}/partition")));
+        let parts: Vec<Device> =
+            parts.map(|name| Device { folder: format!("{folder}/{name}"), name, is_disk: false }).collect();
+        found.push(Device { name: disk, folder, is_disk: true });
+        found.extend(parts);
+    }
+    found
+}
+
+fn rules(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
+    let devices = devices(kernel);
+    let done: Vec<(&Device, udev::Done)> = devices
+        .iter()
+        .flat_map(|device| {
+            udev::deeds(kernel, &device.folder, text).into_iter().map(move |done| (device, done))
+        })
+        .collect();
+    let mut found = Vec::new();
+    for doing in udev::doing(text) {
+        for deed in &doing.deeds {
+            let of = |(_, done): &&(&Device, udev::Done)| done.line == doing.line && done.deed == *deed;
+            let meant: Vec<&(&Device, udev::Done)> = done.iter().filter(of).collect();
+            found.extend(of_deed(&devices, &doing, deed, &meant));
+        }
+    }
+    found
+}
+
+/// What a deed of a rule does to the devices that the rule means.
+fn of_deed(
+    devices: &[Device],
+    doing: &udev::Doing,
+    deed: &Deed,
+    meant: &[&(&Device, udev::Done)],
+) -> Vec<Stated> {
+    let line = doing.line;
+    let unclear = |name: String, why: String| vec![Stated { line, what: Saying::Unclear { name, why } }];
+    let (attribute, value) = match deed {
+        Deed::Sysctl { path, value } => return vec![set(line, path.clone(), value)],
+        Deed::Command(command) => {
+            let is_about =
+                ["/sys/", "/proc/sys", "sysctl", "blockdev"].iter().any(|word| command.contains(word));
+            let disks = meant.iter().filter(|(device, _)| device.is_disk && is_about);
+            let of = |(device, _): &&(&Device, udev::Done)| {
+                let text = ["$kernel", "%k", "$name"]
+                    .iter()
+                    .fold(command.clone(), |text, mark| text.replace(mark, &device.name));
+                Stated { line, what: Saying::Command(text) }
+            };
+            return disks.map(of).collect();
+        }
+        Deed::Attribute { attribute, value } => (attribute, value),
+    };
+    if !attribute.starts_with("queue/") {
+        return unclear(attribute.clone(), "Hone follows only attributes below queue/".to_owned());
+    }
+    let name = attribute.replace('/', ".");
+    if udev::is_put_in(value) {
+        return unclear(name, format!("udev fills in the value `{value}`"));
+    }
+    let path = |device: &str| format!("sys/block/{device}/{attribute}");
+    let (sure, unsure): (Vec<_>, Vec<_>) =
+        meant.iter().copied().partition(|(_, done)| done.undecided.is_empty());
+    let disks: Vec<&str> =
+        sure.iter().filter(|(device, _)| device.is_disk).map(|(device, _)| device.name.as_str()).collect();
+    if !disks.is_empty() {
+        return disks.into_iter().map(|disk| set(line, path(disk), value)).collect();
+    }
+    if let Some((device, done)) = unsure.iter().find(|(device, _)| device.is_disk) {
+        let asked = done.undecided.join(" and ");
+        return unclear(name, format!("only udev knows whether {asked} holds for {}", device.name));
+    }
+    match sure.first() {
+        // The kernel has the words for it.
+        Some((device, _)) => vec![set(line, path(&device.name), value)],
+        None => vec![elsewhere(line, path(ANY), value, no_device(devices, &doing.conditions))],
+    }
+}
+
+fn no_device(devices: &[Device], conditions: &str) -> String {
+    if conditions.contains("mpath") {
+        return format!("no disk on this host is a multipath device ({conditions})");
+    }
+    // `nvme0n1p1` of a disk that has no such partition here: on hosts that have it, the rule would do no more.
+    let named =
+        conditions.split("KERNEL==\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    let is_part_of = |disk: &&Device| {
+        let number = named.strip_prefix(disk.name.as_str()).map(|rest| rest.trim_start_matches('p'));
+        number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
+    };
+    match devices.iter().filter(|device| device.is_disk).find(is_part_of) {
+        Some(disk) => {
+            format!("{named} is a partition of {} and has no queue: name the disk", disk.name)
+        }
+        None => format!("no disk on this host matches ({conditions})"),
+    }
+}

@@ -1,0 +1,183 @@
+//! YAML as a tree with lines. The parser is a library's; what a text may make of memory is bounded here.
+
+use std::collections::BTreeMap;
+
+use saphyr_parser::{Event, Parser};
+
+/// Nodes of all documents, those that stand for others among them.
+const MOST_NODES: usize = 100_000;
+/// Texts within texts are not deeper.
+const DEEPEST: usize = 64;
+
+/// A node and the line of its first character.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(String),
+    List(Vec<Node>),
+    /// Keys that are no plain texts are left out.
+    Map(Vec<(String, Node)>),
+}
+
+impl Node {
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(&self) -> &[Self] {
+        match &self.value {
+            Value::List(nodes) => nodes,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn entries(&self) -> &[(String, Self)] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+        self.entries().iter().find(|(name, _)| name == key).map(|(_, node)| node)
+    }
+
+    fn size(&self) -> usize {
+        let below = match &self.value {
+            Value::Text(_) => 0,
+            Value::List(nodes) => nodes.iter().map(Self::size).sum(),
+            Value::Map(entries) => entries.iter().map(|(_, node)| node.size()).sum(),
+        };
+        1 + below
+    }
+}
+
+/// What is open while events come.
+enum Open {
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>, Option<Option<String>>),
+}
+
+/// The documents of a text.
+///
+/// # Errors
+/// In words, with the line: what is no YAML, and what is deeper or longer than any file of settings.
+pub(super) fn documents(text: &str) -> Result<Vec<Node>, String> {
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) =
+            event.map_err(|error| format!("line {}: {}", error.marker().line(), error.info()))?;
+        builder.take(event, span.start.line())?;
+    }
+    Ok(builder.documents)
+}
+
+#[derive(Default)]
+struct Builder {
+    documents: Vec<Node>,
+    open: Vec<(Open, usize, usize)>,
+    named: BTreeMap<usize, Node>,
+    nodes: usize,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), String> {
+        match event {
+            Event::Scalar(text, _, anchor, _) => {
+                self.put(Node { line, value: Value::Text(text.into_owned()) }, anchor)
+            }
+            Event::Alias(anchor) => {
+                let node = self.named.get(&anchor).cloned();
+                self.put(node.unwrap_or(Node { line, value: Value::Text(String::new()) }), 0)
+            }
+            Event::SequenceStart(anchor, _) => self.open(Open::List(Vec::new()), line, anchor),
+            Event::MappingStart(anchor, _) => self.open(Open::Map(Vec::new(), None), line, anchor),
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some((open, line, anchor)) = self.open.pop() else { return Ok(()) };
+                let value = match open {
+                    Open::List(nodes) => Value::List(nodes),
+                    Open::Map(entries, _) => Value::Map(entries),
+                };
+                self.nodes = self.nodes.saturating_sub(1);
+                self.put(Node { line, value }, anchor)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, open: Open, line: usize, anchor: usize) -> Result<(), String> {
+        if self.open.len() >= DEEPEST {
+            return Err(format!("line {line}: more than {DEEPEST} levels"));
+        }
+        self.nodes += 1;
+        self.open.push((open, line, anchor));
+        Ok(())
+    }
+
+    fn put(&mut self, node: Node, anchor: usize) -> Result<(), String> {
+        // What is closed was counted while it grew; what stands for another node counts whole.
+        self.nodes += if anchor == 0 && matches!(node.value, Value::Text(_)) { 1 } else { node.size() };
+        if self.nodes > MOST_NODES {
+            return Err(format!("line {}: more than {MOST_NODES} values", node.line));
+        }
+        if anchor != 0 {
+            self.named.insert(anchor, node.clone());
+        }
+        match self.open.last_mut() {
+            None => self.documents.push(node),
+            Some((Open::List(nodes), ..)) => nodes.push(node),
+            Some((Open::Map(entries, key), ..)) => match key.take() {
+                None => *key = Some(node.text().map(str::to_owned)),
+                Some(name) => entries.extend(name.map(|name| (name, node))),
+            },
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_tree_has_lines() {
+        let text = "---\n# a\nvars: &v\n  vm.swappiness: 1\ntasks:\n  - shell: |\n      echo a\n      echo b\n  - {x: [1, \"2\"]}\nmore: *v\n---\nlast\n";
+        let found = documents(text).unwrap();
+        assert_eq!(found.len(), 2);
+        let value = found[0].get("vars").unwrap().get("vm.swappiness").unwrap();
+        assert_eq!((value.line, value.text()), (4, Some("1")));
+        let shell = found[0].get("tasks").unwrap().list()[0].get("shell").unwrap();
+        assert_eq!((shell.line, shell.text()), (7, Some("echo a\necho b\n")));
+        assert_eq!(found[0].get("tasks").unwrap().list()[1].get("x").unwrap().list()[1].text(), Some("2"));
+        assert_eq!(found[0].get("more").unwrap().get("vm.swappiness"), Some(value));
+        assert!(documents("a: [1\nb: 2\n").unwrap_err().starts_with("line "));
+    }
+
+    #[test]
+    fn what_grows_without_end_is_refused() {
+        let laughs = (1..30).fold("a0: &a0 [x, x, x]\n".to_owned(), |text, n| {
+            let before = format!("*a{}", n - 1);
+            text + &format!("a{n}: &a{n} [{before}, {before}, {before}, {before}]\n")
+        });
+        assert!(documents(&laughs).unwrap_err().contains("more than"));
+        assert!(documents(&"[".repeat(5000)).is_err());
+        assert!(documents(&"- ".repeat(5000)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_texts_do_no_harm(text in "\\PC{0,200}", like in "[a-c:\\-\\[\\]{}&*|>\"' \n]{0,80}") {
+            let _ = (documents(&text), documents(&like));
+        }
+    }
+}

@@ -34,11 +34,13 @@ fn workload() -> Workload {
         acks: -1,
         idempotent: false,
         consumers: 0,
+        consumer_group: false,
         warmup_requests: 10,
         warmup_limit_s: 0.0,
         duration_s: 5.0,
         timeout_s: 10.0,
         topic_config: [].into(),
+        replication_factor: None,
     }
 }
 

@@ -138,7 +138,7 @@ impl Admin {
         self.line.limit_answers(limit)
     }
 
-    /// Creates a topic with one replica on a single node, the cluster's default elsewhere.
+    /// Creates a topic with the cluster's default number of replicas.
     ///
     /// # Errors
     /// When the broker refuses, with its own words.
@@ -148,10 +148,39 @@ impl Admin {
         partitions: u32,
         config: &BTreeMap<String, String>,
     ) -> Result<(), LoadError> {
+        self.create_replicated(topic, partitions, None, config)
+    }
+
+    /// Creates the topic that a workload asks for.
+    ///
+    /// # Errors
+    /// As [`Self::create_topic`].
+    pub fn create_topic_of(
+        &mut self,
+        topic: &str,
+        workload: &hone_record::Workload,
+    ) -> Result<(), LoadError> {
+        self.create_replicated(
+            topic,
+            workload.partitions,
+            workload.replication_factor,
+            &workload.topic_config,
+        )
+    }
+
+    fn create_replicated(
+        &mut self,
+        topic: &str,
+        partitions: u32,
+        replicas: Option<u16>,
+        config: &BTreeMap<String, String>,
+    ) -> Result<(), LoadError> {
+        // -1 leaves the number to the broker (KIP-464).
+        let replicas = replicas.map_or(-1, |replicas| i16::try_from(replicas).unwrap_or(i16::MAX));
         let creatable = CreatableTopic::default()
             .with_name(topic_name(topic))
             .with_num_partitions(partitions as i32)
-            .with_replication_factor(-1)
+            .with_replication_factor(replicas)
             .with_configs(creatable_configs(config));
         self.create(topic, creatable)
     }

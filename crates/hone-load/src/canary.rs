@@ -67,6 +67,19 @@ pub fn delete_left(topic: &str, addresses: &[String], security: &Security) -> Re
     }
 }
 
+/// The first broker of a list (`host:port,host:port`) that answers, as clients take `bootstrap.servers`.
+///
+/// # Errors
+/// When none of them answers: what the last one said.
+pub fn reachable(brokers: &str, security: &Security) -> Result<String, LoadError> {
+    let addresses: Vec<String> = brokers.split(',').map(|address| address.trim().to_owned()).collect();
+    match addresses.as_slice() {
+        // Whoever comes next says more of a single one that does not answer.
+        [only] => Ok(only.clone()),
+        all => Ok(any_line(all.iter(), &Door::new(security)?)?.address().to_owned()),
+    }
+}
+
 /// A line to whoever answers first.
 fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, door: &Door) -> Result<Admin, LoadError> {
     let mut failed = LoadError::Setting { name: "bootstrap", problem: "there is no broker".to_owned() };

@@ -1,4 +1,4 @@
-//! Consumers: each reads everything that is produced, and says when.
+//! Consumers: each reads everything that is produced, or they share the partitions as a group, and say when.
 //!
 //! One thread serves all of them over connections that never block. It needs not be quick, because the kernel stamps what
 //! arrives; so it costs the machine one thread, however many consumers there are, and the join has one owner. Its limit is
@@ -6,6 +6,7 @@
 //!
 //! Batches are not decoded: their headers say which offsets arrived.
 
+mod commits;
 mod lag;
 mod link;
 mod reader;
@@ -28,6 +29,7 @@ use crate::join::Placed;
 use crate::poll::{Poll, Ready};
 use crate::security::Door;
 
+use commits::Commits;
 use lag::Lag;
 use link::Link;
 use reader::{Consumer, Stray, Why};
@@ -75,9 +77,11 @@ pub(crate) struct Consumers {
 }
 
 impl Consumers {
-    /// Connects `count` consumers to all leaders; they read from `from` on.
+    /// Connects `count` consumers to all leaders; they read from `from` on. As a group, each reads a share of the partitions and commits
+    /// its offsets under the topic's name.
     pub(crate) fn start(
         count: u32,
+        is_group: bool,
         address: &str,
         door: &Door,
         layout: &TopicLayout,
@@ -86,7 +90,7 @@ impl Consumers {
         let (orders, receiver) = mpsc::channel();
         let (started, answer) = mpsc::sync_channel(1);
         let (address, door, layout, from) = (address.to_owned(), door.clone(), layout.clone(), from.clone());
-        let serve = move || match Desk::open(count, address, door, &layout, &from, receiver) {
+        let serve = move || match Desk::open(count, is_group, address, door, &layout, &from, receiver) {
             Ok(desk) => {
                 // SAFETY: no pointers are passed.
                 let _ = started.send(Ok(unsafe { libc::gettid() }));
@@ -161,10 +165,14 @@ impl Consumed {
             end_to_end: EndToEnd {
                 latency: Hdr::new(),
                 consumers: 0,
+                is_group: false,
                 fetched_records: 0,
                 fetched_bytes: 0,
                 missing: 0,
                 lag_records_max: 0,
+                lag_records_p50: None,
+                lag_records_p99: None,
+                lag_records_end: None,
                 missing_latency: Hdr::new(),
             },
             lag: Vec::new(),
@@ -182,6 +190,8 @@ struct Desk {
     clock: Clock,
     origin: Instant,
     consumers: Vec<Consumer>,
+    /// What a group has read is committed there; consumers that each read everything commit nothing.
+    commits: Option<Commits>,
     /// Whose link a token means. Links come and go, tokens do not come back.
     tokens: Vec<usize>,
     scout: Scout,
@@ -203,6 +213,7 @@ struct WindowTimes {
 impl Desk {
     fn open(
         count: u32,
+        is_group: bool,
         address: String,
         door: Door,
         layout: &TopicLayout,
@@ -212,6 +223,7 @@ impl Desk {
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
+        let commits = is_group.then(|| Commits::start(&address, &door, &layout.topic)).transpose()?;
         let addresses = std::iter::once(address).chain(leaders).collect();
         let mut desk = Self {
             topic: layout.topic.clone(),
@@ -220,6 +232,7 @@ impl Desk {
             clock: Clock::new(origin),
             origin,
             consumers: Vec::new(),
+            commits,
             tokens: Vec::new(),
             scout: Scout::new(addresses, &layout.topic, door.clone()),
             next_search: origin,
@@ -230,11 +243,24 @@ impl Desk {
             events: Vec::new(),
         };
         for index in 0..count as usize {
-            desk.consumers.push(Consumer::new(from));
+            // The partitions go round, as the group's members would have them from Kafka's round-robin assignor.
+            let is_own = |at: usize| !is_group || at % count as usize == index;
+            let own: BTreeMap<i32, i64> = from
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| is_own(*at))
+                .map(|(_, (partition, next))| (*partition, *next))
+                .collect();
+            desk.consumers.push(Consumer::new(&own));
             for (address, partitions) in &layout.leaders {
+                let partitions: Vec<i32> =
+                    partitions.iter().filter(|partition| own.contains_key(partition)).copied().collect();
+                if partitions.is_empty() {
+                    continue;
+                }
                 let stream = door.enter_stamped(address, Admin::LIMIT)?;
                 let token = desk.tokens.len();
-                let link = Link::watched(stream, address.clone(), partitions.clone(), &desk.poll, token)?;
+                let link = Link::watched(stream, address.clone(), partitions, &desk.poll, token)?;
                 desk.take_link(index, link);
             }
         }
@@ -287,6 +313,7 @@ impl Desk {
             }
             self.repair();
             self.answer_begin();
+            self.commit();
         }
     }
 
@@ -311,7 +338,8 @@ impl Desk {
     fn placed(&mut self, placed: Placed) {
         let Some(window) = self.window else { return };
         let placed = Placed { intended_ns: window.start_ns + placed.intended_ns, ..placed };
-        for consumer in &mut self.consumers {
+        let reads = |consumer: &&mut Consumer| consumer.lanes.contains_key(&placed.partition);
+        for consumer in self.consumers.iter_mut().filter(reads) {
             consumer.join.placed(placed);
             consumer
                 .follow(placed.partition, |lane| lane.end = lane.end.max(placed.last().saturating_add(1)));
@@ -440,19 +468,34 @@ impl Desk {
         self.events.push(Event { at_s, kind, what });
     }
 
-    /// How far the slowest consumer is behind at this moment.
+    /// How far the slowest consumer is behind at this moment, or a group as a whole.
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
         let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
-        let behind = self.consumers.iter().map(|consumer| consumer.behind).max().unwrap_or(0);
+        let each = self.consumers.iter().map(|consumer| consumer.behind);
+        let behind = if self.commits.is_some() { each.sum() } else { each.max().unwrap_or(0) };
         self.lag.note(at_ns, window.duration_ns, behind);
     }
 
+    /// Commits what the group has read, as often as clients do.
+    fn commit(&mut self) {
+        let Some(commits) = &mut self.commits else { return };
+        if commits.is_due(Instant::now()) {
+            let lanes = self.consumers.iter().flat_map(|consumer| &consumer.lanes);
+            commits.send(lanes.map(|(partition, lane)| (*partition, lane.next)).collect());
+        }
+    }
+
     fn consumed(self) -> Consumed {
-        let lag = self.lag.finish();
+        let (is_group, seen) = (self.commits.is_some(), self.lag.finish());
+        let lag = seen.seconds;
         let mut end_to_end = EndToEnd {
             consumers: self.consumers.len() as u32,
+            is_group,
             lag_records_max: lag.iter().copied().max().unwrap_or(0),
+            lag_records_p50: seen.p50,
+            lag_records_p99: seen.p99,
+            lag_records_end: seen.end,
             ..Consumed::nothing().end_to_end
         };
         let end_ns = self.clock.now_ns();

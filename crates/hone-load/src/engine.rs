@@ -676,11 +676,13 @@ mod tests {
             acks: 1,
             idempotent: false,
             consumers: 0,
+            consumer_group: false,
             warmup_requests: 0,
             warmup_limit_s: 0.0,
             duration_s: 60.0,
             timeout_s: 60.0,
             topic_config: BTreeMap::new(),
+            replication_factor: None,
         }
     }
 

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsResponse, CreateTopicsResponse, DeleteTopicsResponse, DescribeConfigsResponse,
-    DescribeQuorumResponse, FetchResponse, FindCoordinatorResponse, IncrementalAlterConfigsResponse,
-    InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, OffsetFetchResponse,
-    SaslAuthenticateResponse, SaslHandshakeResponse,
+    ApiKey, ApiVersionsResponse, CreateTopicsResponse, DeleteGroupsResponse, DeleteTopicsResponse,
+    DescribeConfigsResponse, DescribeQuorumResponse, FetchResponse, FindCoordinatorResponse,
+    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
+    OffsetCommitResponse, OffsetFetchResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
 };
 
 use crate::fetch::{parse_ends, parse_fetched};
@@ -31,7 +31,7 @@ pub fn answers(data: &[u8]) {
     let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
     macro_rules! decode_as {
         ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
-            match which % 15 {
+            match which % 17 {
                 $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
                 _ => {}
             }
@@ -53,6 +53,8 @@ pub fn answers(data: &[u8]) {
         12: FindCoordinator 2 FindCoordinatorResponse,
         13: OffsetFetch 5 OffsetFetchResponse,
         14: DescribeQuorum 0 DescribeQuorumResponse,
+        15: OffsetCommit 5 OffsetCommitResponse,
+        16: DeleteGroups 1 DeleteGroupsResponse,
     }
 }
 
@@ -108,6 +110,7 @@ mod tests {
     use hone_kafka::{BatchBuilder, Codec};
     use kafka_protocol::messages::api_versions_response::{ApiVersion, SupportedFeatureKey};
     use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+    use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
     use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
     use kafka_protocol::messages::describe_configs_response::{
         DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -122,6 +125,9 @@ mod tests {
     };
     use kafka_protocol::messages::metadata_response::{
         MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::offset_commit_response::{
+        OffsetCommitResponsePartition, OffsetCommitResponseTopic,
     };
     use kafka_protocol::messages::offset_fetch_response::{
         OffsetFetchResponsePartition, OffsetFetchResponseTopic,
@@ -253,6 +259,8 @@ mod tests {
             (answers, encoded(12, 2, &FindCoordinatorResponse::default().with_host(text("host")))),
             (answers, encoded(13, 5, &committed())),
             (answers, quorum()),
+            (answers, encoded(15, 5, &noted())),
+            (answers, encoded(16, 1, &forgotten())),
             (answers, encoded(11, 0, &altered())),
         ]
     }
@@ -262,6 +270,17 @@ mod tests {
             .with_error_message(Some(text("no")))
             .with_resource_name(text("t"));
         IncrementalAlterConfigsResponse::default().with_responses(vec![resource])
+    }
+
+    fn noted() -> OffsetCommitResponse {
+        let partitions = vec![OffsetCommitResponsePartition::default()];
+        let of = OffsetCommitResponseTopic::default().with_name(topic("t")).with_partitions(partitions);
+        OffsetCommitResponse::default().with_topics(vec![of])
+    }
+
+    fn forgotten() -> DeleteGroupsResponse {
+        let result = DeletableGroupResult::default().with_group_id(text("g").into());
+        DeleteGroupsResponse::default().with_results(vec![result])
     }
 
     fn committed() -> OffsetFetchResponse {

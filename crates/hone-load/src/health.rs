@@ -226,7 +226,7 @@ impl Onlooker {
 }
 
 /// The line to the broker that keeps a group's offsets.
-fn coordinator(mut asked: Admin, group: &str) -> Result<Admin, LoadError> {
+pub(crate) fn coordinator(mut asked: Admin, group: &str) -> Result<Admin, LoadError> {
     let request = FindCoordinatorRequest::default().with_key(StrBytes::from_string(group.to_owned()));
     let found: FindCoordinatorResponse =
         asked.ask(ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION, &request)?;

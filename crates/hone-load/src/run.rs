@@ -243,7 +243,7 @@ fn layout_of(
     };
     // Known before it is asked for: a cluster that answers too late makes it all the same.
     own.name = goes_again.then(|| name.clone());
-    match admin.create_topic(&name, workload.partitions, &workload.topic_config) {
+    match admin.create_topic_of(&name, workload) {
         // A shared one by another generator, a fresh one by ourselves, since nobody else has its name: a broker that hands the request to
         // its controller asks again when that one is slow, and gets this for an answer.
         Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
@@ -315,7 +315,7 @@ fn consumers(
         return Ok(None);
     }
     let (layout, from) = readback::ends(door, layout, readback::BEFORE)?;
-    Consumers::start(workload.consumers, address, door, &layout, &from).map(Some)
+    Consumers::start(workload.consumers, workload.consumer_group, address, door, &layout, &from).map(Some)
 }
 
 fn fresh_name(prefix: &str) -> String {

@@ -64,6 +64,8 @@ const INCREMENTAL_ALTER_CONFIGS_0: &[Part] = &[Fixed(4), Array(&[Fixed(2), Text,
 const FIND_COORDINATOR_2: &[Part] = &[Fixed(4 + 2), Text, Fixed(4), Text, Fixed(4)];
 const OFFSET_FETCH_5: &[Part] =
     &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 8 + 4), Text, Fixed(2)])]), Fixed(2)];
+const OFFSET_COMMIT_5: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2)])])];
+const DELETE_GROUPS_1: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2)])];
 const REPLICAS: Part = CompactArray(&[Fixed(4 + 8), Tags(&[])]);
 /// The first answer whose header has tagged fields.
 const DESCRIBE_QUORUM_0: &[Part] = &[
@@ -80,7 +82,7 @@ const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 15] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 17] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -96,6 +98,8 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 15] = [
     (ApiKey::FindCoordinator, 2, FIND_COORDINATOR_2),
     (ApiKey::OffsetFetch, 5, OFFSET_FETCH_5),
     (ApiKey::DescribeQuorum, 0, DESCRIBE_QUORUM_0),
+    (ApiKey::OffsetCommit, 5, OFFSET_COMMIT_5),
+    (ApiKey::DeleteGroups, 1, DELETE_GROUPS_1),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {

@@ -25,7 +25,7 @@ const READS_WITHOUT_PROGRESS: u32 = 20;
 pub fn smoke_test(address: &str, workload: &Workload, batches: u32) -> Result<SmokeTest, LoadError> {
     let mut admin = Admin::connect(address)?;
     let topic = format!("hone-smoke-{}", std::process::id());
-    admin.create_topic(&topic, workload.partitions, &workload.topic_config)?;
+    admin.create_topic_of(&topic, workload)?;
     let tested = produce_and_read(&mut admin, &topic, workload, batches);
     let deleted = admin.delete_topic(&topic);
     let (records, difference) = tested?;

@@ -365,7 +365,11 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             fetched_records: all.fetched_records.saturating_add(part.fetched_records),
             fetched_bytes: all.fetched_bytes.saturating_add(part.fetched_bytes),
             missing: all.missing.saturating_add(part.missing),
+            is_group: all.is_group,
             lag_records_max: all.lag_records_max.max(part.lag_records_max),
+            lag_records_p50: all.lag_records_p50.max(part.lag_records_p50),
+            lag_records_p99: all.lag_records_p99.max(part.lag_records_p99),
+            lag_records_end: all.lag_records_end.max(part.lag_records_end),
             missing_latency: all.missing_latency,
         }
     }))
@@ -463,11 +467,13 @@ pub(crate) mod tests {
             acks: 1,
             idempotent: false,
             consumers: 0,
+            consumer_group: false,
             warmup_requests: 0,
             warmup_limit_s: 0.0,
             duration_s: 2.0,
             timeout_s: 1.0,
             topic_config: BTreeMap::new(),
+            replication_factor: None,
         }
     }
 

@@ -283,16 +283,29 @@ pub struct EndToEnd {
     /// From the time the schedule asked for to the arrival at a consumer; one sample a request (wire) or record (client)
     /// and consumer. What is missing is a sample, too: the time it had waited when the window was drained.
     pub latency: Hdr,
-    /// Consumers, each of which reads everything.
+    /// Consumers. Each reads everything, or they share the partitions as one group.
     pub consumers: u32,
+    /// Whether the consumers shared the partitions as one group.
+    #[serde(default)]
+    pub is_group: bool,
     /// Records fetched, over all consumers.
     pub fetched_records: u64,
     /// Bytes of batches fetched, over all consumers.
     pub fetched_bytes: u64,
     /// Acknowledged requests that a consumer had not seen when the window was drained, over all consumers.
     pub missing: u64,
-    /// Largest lag of any consumer in the window, in records.
+    /// Largest lag in the window, in records: of the slowest consumer, or of all members of a group together.
     pub lag_records_max: u64,
+    /// Lag that half of the window's time did not exceed, in records. `None` in records of older versions.
+    #[serde(default)]
+    pub lag_records_p50: Option<u64>,
+    /// Lag that 99 % of the window's time did not exceed, in records. `None` in records of older versions.
+    #[serde(default)]
+    pub lag_records_p99: Option<u64>,
+    /// Lag 100 ms after the window closed, in records: the backlog without what is under way at any moment. `None` in records of older
+    /// versions.
+    #[serde(default)]
+    pub lag_records_end: Option<u64>,
     /// Of `latency`, the samples of what is missing: those are the least that it can have been.
     #[serde(default)]
     pub missing_latency: Hdr,
@@ -524,7 +537,11 @@ mod tests {
             fetched_records: 1_000,
             fetched_bytes: 1_000,
             missing: missing_us.len() as u64,
+            is_group: false,
             lag_records_max: 0,
+            lag_records_p50: None,
+            lag_records_p99: None,
+            lag_records_end: None,
             missing_latency,
         }
     }

@@ -213,9 +213,12 @@ pub struct Workload {
     /// Producer id, epoch and sequences in every batch.
     #[serde(default)]
     pub idempotent: bool,
-    /// Consumers, each of which reads everything that is produced.
+    /// Consumers. Each reads everything that is produced, or they share the partitions as one group.
     #[serde(default)]
     pub consumers: u32,
+    /// Whether the consumers share the partitions as one group.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub consumer_group: bool,
     /// Requests sent and answered before the window opens.
     pub warmup_requests: u64,
     /// Most time for the warm-up, in seconds: it goes on until the target is warm. 0 sends `warmup_requests` and no more.
@@ -227,6 +230,14 @@ pub struct Workload {
     pub timeout_s: f64,
     /// Properties the topic is created with.
     pub topic_config: BTreeMap<String, String>,
+    /// Replicas of each partition of the topic that is created for the load; `None` leaves the number to the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replication_factor: Option<u16>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
@@ -291,11 +302,13 @@ impl Workload {
             acks: -1,
             idempotent: false,
             consumers: 0,
+            consumer_group: false,
             warmup_requests: 0,
             warmup_limit_s: 0.0,
             duration_s: 0.0,
             timeout_s: COMMAND_LIMIT_S,
             topic_config: BTreeMap::new(),
+            replication_factor: None,
         }
     }
 

@@ -76,11 +76,13 @@ fn workload(of: u32) -> Workload {
         acks: 1,
         idempotent: false,
         consumers: of,
+        consumer_group: false,
         warmup_requests: 10 * u64::from(of),
         warmup_limit_s: 0.0,
         duration_s: DURATION_S,
         timeout_s: 1.0,
         topic_config: BTreeMap::new(),
+        replication_factor: None,
     }
 }
 
@@ -188,7 +190,11 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             fetched_records: read(|request| request.records),
             fetched_bytes: read(|request| request.bytes),
             missing: missing().count() as u64,
+            is_group: false,
             lag_records_max: 0,
+            lag_records_p50: None,
+            lag_records_p99: None,
+            lag_records_end: None,
             missing_latency: hdr(missing().map(|request| request.end_to_end_us)),
         }),
         batches: vec![TopicBatches {

@@ -264,10 +264,13 @@ pub(crate) struct WorkloadFile {
     pub(crate) timeout_s: f64,
     pub(crate) seed: u64,
     pub(crate) topic_config: BTreeMap<String, String>,
+    /// Of the topic that is created for the load; without it the cluster decides.
+    pub(crate) replication_factor: Option<u16>,
     /// `wire`, `librdkafka`, or a command line.
     pub(crate) client: String,
     pub(crate) client_settings: BTreeMap<String, String>,
     pub(crate) consumers: u32,
+    pub(crate) consumer_group: bool,
     /// A program that loads the target, and then everything above is not for it.
     pub(crate) command: Option<String>,
     /// Arguments with which the target itself does the work and ends.
@@ -316,9 +319,11 @@ impl Default for WorkloadFile {
             timeout_s: 10.0,
             seed: 1,
             topic_config: BTreeMap::new(),
+            replication_factor: None,
             client: "wire".to_owned(),
             client_settings: BTreeMap::new(),
             consumers: 0,
+            consumer_group: false,
             command: None,
             run: None,
             operations: None,
@@ -464,11 +469,13 @@ impl WorkloadFile {
             acks: self.acks.0,
             idempotent: self.idempotent,
             consumers: self.consumers,
+            consumer_group: self.consumer_group,
             warmup_requests: self.warmup_requests,
             warmup_limit_s: self.warmup_limit_s,
             duration_s: self.duration_s,
             timeout_s: self.timeout_s,
             topic_config: self.topic_config.clone(),
+            replication_factor: self.replication_factor,
         })
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use hone_record::{
-    Bounds, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, Workload, percentile, samples_for,
+    Bounds, EndToEnd, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, Workload, percentile,
+    samples_for,
 };
 
 use crate::experiment::{did_you_mean, nearest};
@@ -31,10 +32,33 @@ enum What {
     EndToEndMax,
     Throughput,
     Records,
-    Lag,
+    Lag(Moment),
     Missing,
     Errors,
     Cpu(Metric),
+}
+
+/// Which of the lags that a window had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// 100 ms after the window closed: what is then unread is a backlog, and not what is under way at any moment.
+    End,
+    Median,
+    P99,
+    Max,
+}
+
+impl Moment {
+    fn of(self, seen: &EndToEnd) -> Result<f64, String> {
+        let records = match self {
+            Self::End => seen.lag_records_end,
+            Self::Median => seen.lag_records_p50,
+            Self::P99 => seen.lag_records_p99,
+            Self::Max => Some(seen.lag_records_max),
+        };
+        let none = || "this record has no such lag: an older version wrote it, or nobody looked".to_owned();
+        records.map(|records| records as f64).ok_or_else(none)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +73,16 @@ const RELATIONS: [(&str, Relation); 4] =
     [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("<", Relation::Below), (">", Relation::Above)];
 
 /// Metrics without a number in their name.
-const NAMED: [(&str, What); 11] = [
+const NAMED: [(&str, What); 14] = [
     ("max", What::Max),
     ("mean", What::Mean),
     ("e2e-max", What::EndToEndMax),
     ("throughput", What::Throughput),
     ("records", What::Records),
-    ("lag", What::Lag),
+    ("lag", What::Lag(Moment::End)),
+    ("lag-p50", What::Lag(Moment::Median)),
+    ("lag-p99", What::Lag(Moment::P99)),
+    ("lag-max", What::Lag(Moment::Max)),
     ("missing", What::Missing),
     ("errors", What::Errors),
     ("cpu-per-record", What::Cpu(Metric::CpuPerRecord)),
@@ -167,7 +194,7 @@ impl What {
         match self {
             Self::Throughput => Unit::Requests,
             Self::Records => Unit::Records,
-            Self::Lag | Self::Missing => Unit::Count,
+            Self::Lag(_) | Self::Missing => Unit::Count,
             Self::Errors => Unit::Share,
             _ => Unit::Time,
         }
@@ -203,7 +230,7 @@ impl What {
                 let per_request = facts.acked_records as f64 / facts.acked_requests.max(1) as f64;
                 facts.reached_requests_per_s * per_request
             }
-            Self::Lag => seen()?.lag_records_max as f64,
+            Self::Lag(moment) => moment.of(seen()?)?,
             Self::Missing => seen()?.missing as f64,
             Self::Errors => {
                 let failed = facts.requests.saturating_sub(facts.acked_requests);
@@ -374,7 +401,7 @@ impl Rule {
 
     /// Whether consumers alone can tell.
     fn is_of_consumers(&self) -> bool {
-        matches!(self.what, What::EndToEnd(_) | What::EndToEndMax | What::Lag | What::Missing)
+        matches!(self.what, What::EndToEnd(_) | What::EndToEndMax | What::Lag(_) | What::Missing)
     }
 
     /// The latency in microseconds that it allows; `None` for a rule of something else.
@@ -586,7 +613,11 @@ mod tests {
             fetched_records: 985,
             fetched_bytes: 985,
             missing: 15,
+            is_group: false,
             lag_records_max: 15,
+            lag_records_p50: None,
+            lag_records_p99: None,
+            lag_records_end: None,
             missing_latency,
         };
         let window = Window { end_to_end: Some(end_to_end), ..window() };
@@ -600,6 +631,8 @@ mod tests {
             ("e2e-max<1h", None),
             ("e2e-max<1ms", Some(false)),
             ("missing<=0", Some(false)),
+            ("lag-max<=15", Some(true)),
+            ("lag<=2", None),
         ] {
             assert_eq!(rule(text).judge(&window).met, met, "{text}");
         }
@@ -610,6 +643,35 @@ mod tests {
         let broken = rule("e2e-p99<1ms").judge(&window);
         assert!(broken.measured.unwrap() > 999_000.0 && broken.reason.as_deref() == Some(why), "{broken:?}");
         assert_eq!(rule("e2e-p50<600us").judge(&window).reason, None);
+    }
+
+    /// A moment at which much was under way breaks no rule but the one for the worst moment.
+    #[test]
+    fn lag_is_judged_at_the_moment_that_the_rule_names() {
+        let seen = EndToEnd {
+            latency: Hdr::new(),
+            consumers: 3,
+            fetched_records: 1,
+            fetched_bytes: 1,
+            missing: 0,
+            is_group: true,
+            lag_records_max: 40,
+            lag_records_p50: Some(3),
+            lag_records_p99: Some(9),
+            lag_records_end: Some(0),
+            missing_latency: Hdr::new(),
+        };
+        let window = Window { end_to_end: Some(seen), ..window() };
+        for (text, met, measured) in [
+            ("lag<=2", true, 0.0),
+            ("lag-p50<=3", true, 3.0),
+            ("lag-p99<9", false, 9.0),
+            ("lag-max<=2", false, 40.0),
+        ] {
+            let judged = rule(text).judge(&window);
+            assert_eq!((judged.met, judged.measured), (Some(met), Some(measured)), "{text}");
+        }
+        assert_eq!(rule("lag-p99<9").to_string(), "lag-p99 < 9");
     }
 
     #[test]

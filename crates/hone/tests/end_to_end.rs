@@ -1,9 +1,13 @@
 //! Consumers see everything once, and a broker that stands still at its full length.
 
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hone_load::health::Onlooker;
 use hone_load::plant::{Fault, Relay};
+use hone_load::{Admin, Security};
 
 mod stage;
 use stage::{Broker, hone};
@@ -49,6 +53,67 @@ fn each_consumer_gets_everything_once() {
     let batches = &record["body"]["batches"][0];
     assert_eq!(batches["source"], "own-frames");
     assert_eq!(batches["records"].as_u64().unwrap(), 5 * batches["batches"].as_u64().unwrap());
+}
+
+/// Three consumers that share six partitions read everything once together, and the cluster knows how far they are.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the group is named after the process")]
+fn a_group_reads_everything_once_and_commits() {
+    let broker = Broker::start();
+    Admin::connect(&broker.address).unwrap().create_topic("t", 6, &BTreeMap::new()).unwrap();
+    let brokers = format!("127.0.0.1:1,{}", broker.address);
+    let load = [
+        "load",
+        &brokers,
+        "--rate",
+        "1000",
+        "--duration",
+        "7",
+        "--warmup",
+        "500",
+        "--warmup-limit",
+        "0",
+        "--producers",
+        "2",
+        "--consumers",
+        "3",
+        "--consumer-group",
+        "--topic",
+        "t",
+        "--acks",
+        "1",
+        "--lateness-limit",
+        "5000",
+    ];
+    let rules = ["--require", "lag<=2", "--require", "lag-max<1000000", "--json", "--quiet"];
+    let child = Command::new(env!("CARGO_BIN_EXE_hone"))
+        .args([&load[..], &rules].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let group = format!("hone-load-t-{}", child.id());
+    let mut onlooker = Onlooker::new(std::slice::from_ref(&broker.address), &Security::default()).unwrap();
+    let lag = |onlooker: &mut Onlooker| onlooker.lag(&group).ok();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let seen = loop {
+        assert!(Instant::now() < deadline, "nothing was committed for {group}");
+        if let Some(seen) = lag(&mut onlooker) {
+            break seen;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(seen.partitions, 6);
+    let ran = child.wait_with_output().unwrap();
+    assert_eq!(ran.status.code(), Some(0));
+    let record: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let (facts, seen) = (&record["body"]["facts"], end_to_end(&record));
+    assert_eq!((&seen["fetched_records"], &seen["missing"]), (&facts["acked_records"], &0.into()), "{seen}");
+    assert_eq!((&seen["consumers"], &seen["is_group"]), (&3.into(), &true.into()));
+    assert_eq!(seen["lag_records_end"], 0, "{seen}");
+    let of = |name: &str| seen[name].as_u64().unwrap();
+    assert!(of("lag_records_p50") <= of("lag_records_p99") && of("lag_records_p99") <= of("lag_records_max"));
+    assert!(lag(&mut onlooker).is_none(), "the group is deleted when the load ends");
+    hone(&["load", &broker.address, "--consumer-group"]).expect_code(2).expect_error("--consumers 3");
 }
 
 #[test]

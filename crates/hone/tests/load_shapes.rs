@@ -148,7 +148,10 @@ fn the_field_guides_test_runs_from_its_file_and_is_judged() {
         (&body["workload"]["duration_s"], &body["workload"]["record_bytes"]),
         (&3.0.into(), &1024.into())
     );
-    assert_eq!(body["workload"]["consumers"], 1);
+    assert_eq!(
+        (&body["workload"]["consumers"], &body["workload"]["consumer_group"]),
+        (&3.into(), &true.into())
+    );
     let rules = body["requirements"].as_array().unwrap();
     let names: Vec<&str> = rules.iter().map(|rule| rule["rule"].as_str().unwrap()).collect();
     assert_eq!(names, ["p99 < 3.00 ms", "p99.9 < 3.00 ms", "records > 1,400/s", "lag <= 2"]);

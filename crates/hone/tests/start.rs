@@ -59,11 +59,13 @@ fn prepared(broker: &Broker, shard: Option<Shard>) -> Prepared {
         acks: 1,
         idempotent: false,
         consumers: 1,
+        consumer_group: false,
         warmup_requests: 1,
         warmup_limit_s: 0.0,
         duration_s: 0.5,
         timeout_s: 20.0,
         topic_config: BTreeMap::new(),
+        replication_factor: None,
     };
     let settings = Settings {
         address: broker.address.clone(),

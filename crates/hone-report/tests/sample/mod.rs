@@ -75,9 +75,11 @@ pub(crate) fn workload(name: &str) -> Workload {
         acks: 1,
         idempotent: false,
         consumers: 0,
+        consumer_group: false,
         warmup_requests: 20_000,
         warmup_limit_s: 0.0,
         duration_s: SECONDS as f64,
+        replication_factor: None,
         timeout_s: 5.0,
         topic_config: BTreeMap::from([
             ("compression.type".to_owned(), "zstd".to_owned()),
@@ -649,7 +651,11 @@ pub(crate) fn eventful() -> Window {
         fetched_records: 10,
         fetched_bytes: 1_000,
         missing: 3,
+        is_group: false,
         lag_records_max: 41,
+        lag_records_p50: None,
+        lag_records_p99: None,
+        lag_records_end: None,
         missing_latency: hone_record::Hdr::new(),
     });
     window.batches = vec![hone_record::TopicBatches {

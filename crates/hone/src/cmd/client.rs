@@ -22,6 +22,9 @@ pub(crate) struct ClientOptions {
     /// Consumers, each of which reads everything; gives the latency from end to end.
     #[arg(long, default_value_t = 0)]
     pub(crate) consumers: u32,
+    /// Let the consumers share the partitions as one group, and commit their offsets.
+    #[arg(long)]
+    pub(crate) consumer_group: bool,
 }
 
 impl ClientOptions {

@@ -48,14 +48,14 @@ use crate::{Ending, Usage, selftest};
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
-    /// host:port of any broker of the cluster.
+    /// HOST:PORT of a broker of the cluster, or several with commas between them: the first that answers is used.
     #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test"])]
     broker: Option<String>,
     /// Read workload, rules and broker from this file; options on the command line come before it.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// What the window has to meet: p99<3ms, p99.9<=10ms, max<1s, e2e-p99<20ms, throughput>1400 (requests/s), records>1400,
-    /// lag<=2 (records), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
+    /// lag<=2 (records, 100 ms after the window closed; lag-p50, lag-p99, lag-max in it), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
     /// can't be told.
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     if arguments.self_test {
         return self_test(desk);
     }
-    let job = Job::new(&arguments, desk)?;
+    let mut job = Job::new(&arguments, desk)?;
     check(&arguments, &job)?;
     // What a manifest's pods would refuse is refused here, and not on the cluster.
     hone_load::check(&job.workload)?;
@@ -118,6 +118,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     arguments.metrics.check_readable()?;
+    job.broker = hone_load::canary::reachable(&job.broker, &arguments.security.security()?)?;
     if arguments.rates.are_asked_for() {
         if !job.rules.is_empty() {
             desk.progress.line(
@@ -263,11 +264,19 @@ pub(super) fn ending(window: &Window) -> Ending {
 
 /// Finds out before the load what would make it pointless.
 fn check(arguments: &Arguments, job: &Job) -> Result<()> {
-    if !is_address(&job.broker) {
+    if let Some(wrong) = job.broker.split(',').find(|address| !is_address(address.trim())) {
         bail!(Usage(format!(
-            "`{}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092",
-            job.broker
+            "`{wrong}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092"
         )));
+    }
+    if job.workload.consumer_group && job.workload.consumers == 0 {
+        bail!(Usage("--consumer-group needs consumers: say how many, as in --consumers 3".to_owned()));
+    }
+    if arguments.topic.is_some() && !arguments.make_topic && job.workload.replication_factor.is_some() {
+        bail!(Usage(
+            "--replication-factor applies to the topic that Hone creates; --topic names an existing one (or use --make-topic)"
+                .to_owned()
+        ));
     }
     if arguments.topic.is_some() && !arguments.make_topic && arguments.workload.has_topic_config() {
         bail!(Usage(
@@ -317,7 +326,7 @@ fn self_test(desk: &Desk) -> Result<Ending> {
 fn make_topic(name: &str, job: &Job, security: &Security) -> Result<()> {
     let mut admin = Admin::connect_with(&job.broker, security)?;
     if !admin.topics()?.iter().any(|listed| listed.topic == name) {
-        match admin.create_topic(name, job.workload.partitions, &job.workload.topic_config) {
+        match admin.create_topic_of(name, &job.workload) {
             // Made meanwhile, or by this very request, which a broker hands on again when its controller is slow.
             Ok(()) | Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
             Err(error) => return Err(error.into()),

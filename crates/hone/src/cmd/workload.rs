@@ -56,8 +56,8 @@ pub(crate) struct WorkloadOptions {
     /// Codec of the producer: none, gzip, snappy, lz4, zstd.
     #[arg(long, default_value = "none", value_name = "CODEC")]
     compression: String,
-    /// TCP connections.
-    #[arg(short, long, default_value_t = 4)]
+    /// Producers: TCP connections of the wire engine, or clients.
+    #[arg(short, long, default_value_t = 4, visible_alias = "producers")]
     connections: u32,
     /// Most unanswered requests on a connection of the wire engine, 16 unless given. A client has a setting of its own, such as
     /// --client-set max.in.flight.requests.per.connection=5.
@@ -66,6 +66,9 @@ pub(crate) struct WorkloadOptions {
     /// Partitions of the topic that is made for the load.
     #[arg(long, default_value_t = 8)]
     partitions: u32,
+    /// Replicas of each partition of that topic. Without it, the cluster's default applies.
+    #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u16).range(1..))]
+    replication_factor: Option<u16>,
     /// Partitions that each request writes to. With --keys a request waits for full batches of so many, which evens hot keys out: 1 keeps
     /// their distribution.
     #[arg(long, default_value_t = 1, value_name = "PARTITIONS")]
@@ -124,7 +127,7 @@ impl WorkloadOptions {
             "idempotent": idempotent,
             "warmup": warmup_requests, "warmup_limit": warmup_limit_s, "duration": duration_s, "timeout": timeout_s, "seed": seed,
             "topic_config": topic_config, "client": client, "client_set": client_settings,
-            "consumers": consumers,
+            "consumers": consumers, "consumer_group": consumer_group, "replication_factor": replication_factor,
         }
         // The file's size was for the file's payload.
         if is_given("payload") && !is_given("bytes") && file.payload.starts_with("file:") {
@@ -159,6 +162,8 @@ impl WorkloadOptions {
             client: self.client.client.clone(),
             client_settings: self.client.settings()?,
             consumers: self.client.consumers,
+            consumer_group: self.client.consumer_group,
+            replication_factor: self.replication_factor,
             ..WorkloadFile::default()
         })
     }

@@ -403,11 +403,20 @@ fn consumer_words(seen: &EndToEnd) -> String {
         0 => String::new(),
         missing => format!(", {} acknowledged requests not seen", count(missing)),
     };
+    let group = if seen.is_group { " in a group" } else { "" };
+    let at = |name: &str, records: Option<u64>| records.map(|records| format!("{} {name}", count(records)));
+    let lags = [
+        at("(p50)", seen.lag_records_p50),
+        at("(p99)", seen.lag_records_p99),
+        at("(max)", Some(seen.lag_records_max)),
+        at("at the end", seen.lag_records_end),
+    ];
+    let lags: Vec<String> = lags.into_iter().flatten().collect();
     format!(
-        "{} read {} records, at most {} behind{missing}",
+        "{}{group} read {} records; lag in records: {}{missing}",
         seen.consumers,
         count(seen.fetched_records),
-        count(seen.lag_records_max)
+        lags.join(", ")
     )
 }
 
@@ -587,7 +596,11 @@ pub(crate) mod tests {
             fetched_records: 985,
             fetched_bytes: 985,
             missing: 15,
+            is_group: false,
             lag_records_max: 15,
+            lag_records_p50: None,
+            lag_records_p99: None,
+            lag_records_end: None,
             missing_latency,
         };
         let row = ["end to end", "500 µs", "900 µs", "≥ 1.00 s", "-", "≥ 1.00 s", "1,000"];

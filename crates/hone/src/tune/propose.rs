@@ -476,6 +476,7 @@ mod tests {
         }
         let cached = Workload {
             topic_config: [("write.caching".to_owned(), "true".to_owned())].into(),
+            replication_factor: None,
             acks: 1,
             ..load.clone()
         };

@@ -1,0 +1,146 @@
+//! Offsets that a group has read, committed on a thread of its own: the one that reads never waits for the coordinator.
+//!
+//! The group has no members in the broker's sense, as a consumer that assigns its partitions itself has none (generation -1, KIP-496 keeps
+//! such commits). `rpk group describe` and `kafka-consumer-groups` show its lag while the load runs.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use kafka_protocol::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::{
+    ApiKey, DeleteGroupsRequest, DeleteGroupsResponse, OffsetCommitRequest, OffsetCommitResponse, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::LoadError;
+use crate::admin::Admin;
+use crate::health::coordinator;
+use crate::security::Door;
+
+/// Kafka's own `auto.commit.interval.ms`.
+const COMMIT_EVERY: Duration = Duration::from_secs(5);
+/// A coordinator that is asked for the first time may have to load or to make its log.
+const COORDINATOR_LIMIT: Duration = Duration::from_secs(15);
+const OFFSET_COMMIT_VERSION: i16 = 5;
+const DELETE_GROUPS_VERSION: i16 = 1;
+
+/// The next offset to read, by partition.
+type Offsets = BTreeMap<i32, i64>;
+
+/// The reader's end.
+#[derive(Debug)]
+pub(super) struct Commits {
+    line: Option<SyncSender<Offsets>>,
+    thread: Option<JoinHandle<()>>,
+    due: Instant,
+}
+
+impl Commits {
+    /// Finds the group's coordinator.
+    ///
+    /// # Errors
+    /// When there is none within 15 s.
+    pub(super) fn start(address: &str, door: &Door, topic: &str) -> Result<Self, LoadError> {
+        let group = group_of(topic);
+        let coordinator = find(address, door, &group)?;
+        // One commit waits at most: an older one says nothing that the next does not.
+        let (line, orders) = sync_channel(1);
+        let topic = topic.to_owned();
+        let serve = move || Keeper { coordinator, group, topic }.serve(&orders);
+        let thread = std::thread::Builder::new().name("commits".to_owned()).spawn(serve);
+        let thread = thread.map_err(|source| LoadError::System {
+            what: "starting the thread that commits offsets",
+            source,
+        })?;
+        Ok(Self { line: Some(line), thread: Some(thread), due: Instant::now() + COMMIT_EVERY })
+    }
+
+    /// Whether it is time for a commit.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.due
+    }
+
+    /// Hands offsets over; does not wait.
+    pub(super) fn send(&mut self, offsets: Offsets) {
+        self.due = Instant::now() + COMMIT_EVERY;
+        // A coordinator that is still busy with the last commit gets the next one.
+        let _ = self.line.as_ref().map(|line| line.try_send(offsets));
+    }
+}
+
+impl Drop for Commits {
+    /// Waits until the group is gone.
+    fn drop(&mut self) {
+        self.line = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A topic of the load's own has a name that nobody else uses; others are shared.
+fn group_of(topic: &str) -> String {
+    if topic.starts_with("hone-") {
+        topic.to_owned()
+    } else {
+        format!("hone-load-{topic}-{}", std::process::id())
+    }
+}
+
+fn find(address: &str, door: &Door, group: &str) -> Result<Admin, LoadError> {
+    let deadline = Instant::now() + COORDINATOR_LIMIT;
+    loop {
+        let found =
+            Admin::enter(address, door.clone(), Admin::LIMIT).and_then(|admin| coordinator(admin, group));
+        if found.is_ok() || Instant::now() >= deadline {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The thread's own.
+struct Keeper {
+    coordinator: Admin,
+    group: String,
+    topic: String,
+}
+
+impl Keeper {
+    /// Serves until the reader is gone, and deletes the group.
+    fn serve(mut self, orders: &Receiver<Offsets>) {
+        while let Ok(offsets) = orders.recv() {
+            // A commit that fails is made up for by the next one: nothing that was measured depends on it.
+            let _ = self.commit(&offsets);
+        }
+        let groups = vec![StrBytes::from_string(self.group.clone()).into()];
+        let request = DeleteGroupsRequest::default().with_groups_names(groups);
+        let _ = self.coordinator.ask::<_, DeleteGroupsResponse>(
+            ApiKey::DeleteGroups,
+            DELETE_GROUPS_VERSION,
+            &request,
+        );
+    }
+
+    fn commit(&mut self, offsets: &Offsets) -> Result<(), LoadError> {
+        let partition = |(partition, next): (&i32, &i64)| {
+            OffsetCommitRequestPartition::default()
+                .with_partition_index(*partition)
+                .with_committed_offset(*next)
+        };
+        let topic = OffsetCommitRequestTopic::default()
+            .with_name(TopicName(StrBytes::from_string(self.topic.clone())))
+            .with_partitions(offsets.iter().map(partition).collect());
+        let request = OffsetCommitRequest::default()
+            .with_group_id(StrBytes::from_string(self.group.clone()).into())
+            .with_generation_id_or_member_epoch(-1)
+            .with_topics(vec![topic]);
+        self.coordinator
+            .ask::<_, OffsetCommitResponse>(ApiKey::OffsetCommit, OFFSET_COMMIT_VERSION, &request)
+            .map(|_| ())
+    }
+}

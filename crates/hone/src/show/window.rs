@@ -605,7 +605,9 @@ pub(crate) mod tests {
         };
         let row = ["end to end", "500 µs", "900 µs", "≥ 1.00 s", "-", "≥ 1.00 s", "1,000"];
         assert_eq!(end_to_end_row(&seen), row);
-        assert!(consumer_words(&seen).ends_with("lag in records: 15 (max), 15 acknowledged requests not seen"));
+        assert!(
+            consumer_words(&seen).ends_with("lag in records: 15 (max), 15 acknowledged requests not seen")
+        );
     }
 
     #[test]

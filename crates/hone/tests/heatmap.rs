@@ -69,6 +69,32 @@ impl Traced {
 
 const RUN: &str = "runs/diagnosis-001";
 
+/// One letter for each block of the size that was asked for, one side or two, here or in a file.
+#[test]
+fn blocks_of_a_size_are_letters() {
+    let Some(traced) = Traced::new() else { return };
+    let run = "runs/diagnosis-001";
+    let ran =
+        hone_in(traced.path(), &["heatmap", run, "--object", "p", "--block-size", "4KiB"]).expect_code(0);
+    let rows: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("0x00")).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.len() == 14 + 64), "{}", ran.stdout);
+    let letters: String = rows.iter().map(|row| &row[14..]).collect();
+    let pages = traced.record(&["--object", "p"])["sides"][0]["pages"].as_array().unwrap().len();
+    assert_eq!(letters.chars().filter(|letter| *letter != '.').count(), pages, "{}", ran.stdout);
+    assert!(letters.chars().any(|letter| letter.is_ascii_uppercase()), "{letters}");
+    assert!(ran.stdout.contains("Each letter is 4 KiB of code"), "{}", ran.stdout);
+    let both = ["heatmap", run, run, "--block-size", "12KiB", "-o", "both.txt"];
+    hone_in(traced.path(), &both).expect_code(0);
+    let text = fs::read_to_string(traced.path().join("both.txt")).unwrap();
+    assert!(text.contains("before: ") && text.contains("after:  ") && !text.contains('\u{1b}'), "{text}");
+    assert!(text.contains("Each letter is 12 KiB of code"), "{text}");
+    let wrong = hone_in(traced.path(), &["heatmap", run, "--block-size", "12KiB", "-o", "x.svg"]);
+    wrong.expect_code(2).expect_error("--block-size is for the form in letters");
+    hone_in(traced.path(), &["heatmap", run, "--block-size", "5000"])
+        .expect_code(2)
+        .expect_error("for example 12KiB");
+}
+
 #[test]
 fn the_record_knows_where_the_time_goes() {
     let Some(traced) = Traced::new() else { return };

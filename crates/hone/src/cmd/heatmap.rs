@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use hone_record::{Envelope, Heatmap};
+use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 
 use super::{Desk, paths};
 use crate::heat::{self, Source, Wish};
 use crate::output::Output;
+use crate::producer::bytes;
+use crate::show::heat_blocks;
 use crate::show::heatmap::{self as shown, Look};
 use crate::{Ending, Usage};
 
@@ -30,6 +32,7 @@ const COLUMNS: usize = 80;
   hone diagnose -- xz -k -T1 file                                 leaves runs/diagnosis-001
   hone heatmap runs/diagnosis-001                                 here, in the terminal
   hone heatmap runs/diagnosis-001 runs/diagnosis-002 -o moved.html
+  hone heatmap runs/diagnosis-001 runs/diagnosis-002 --block-size 12KiB
   hone heatmap runs/diagnosis-001 --object libc.so.6 -o libc.svg
   valgrind --tool=callgrind --dump-instr=yes ./server && hone heatmap callgrind.out.1234 -o heat.txt
   hone heatmap server.fdata --program ./server -o heat.html       what BOLT counted")]
@@ -41,6 +44,10 @@ pub(crate) struct Arguments {
     /// The file to write; its ending says in which form.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print one letter for each block of this size, as in 12KiB: a dot never ran, a letter names the section, lower case is cold. In colours in
+    /// a terminal; with -o FILE.txt into a file.
+    #[arg(long, value_name = "SIZE", value_parser = block_size)]
+    block_size: Option<u64>,
     /// The program or library to show, by its name or a part of its path; the one with most of the execution unless named.
     #[arg(long, value_name = "NAME")]
     object: Option<String>,
@@ -56,6 +63,19 @@ impl Arguments {
     /// Of a source, by its number.
     fn program(&self, source: usize) -> Option<&Path> {
         self.program.get(source).or(self.program.last()).map(PathBuf::as_path)
+    }
+}
+
+/// Blocks are made of lines of 64 B, and larger ones of pages of 4 KiB: no finer counts are kept.
+fn block_size(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text)?;
+    let unit = if bytes > HEAT_PAGE_BYTES { HEAT_PAGE_BYTES } else { HEAT_LINE_BYTES };
+    match bytes.is_multiple_of(unit) && (HEAT_LINE_BYTES..=1 << 30).contains(&bytes) {
+        true => Ok(bytes),
+        false => {
+            Err("must be a multiple of 64 B up to 4 KiB, or of 4 KiB up to 1 GiB, for example 12KiB"
+                .to_owned())
+        }
     }
 }
 
@@ -90,7 +110,12 @@ impl Form {
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let form = arguments.output.as_deref().map(Form::of).transpose()?;
-    if form == Some(Form::Classic) && arguments.other.is_some() {
+    if arguments.block_size.is_some() && form.is_some_and(|form| form != Form::Classic) {
+        let told =
+            "--block-size is for the form in letters: leave -o out, or name a file that ends with .txt";
+        return Err(Usage(told.to_owned()).into());
+    }
+    if arguments.block_size.is_none() && form == Some(Form::Classic) && arguments.other.is_some() {
         let told = "the form of llvm-bolt-heatmap (.txt) knows one source; write one file for each, or both as .html";
         return Err(Usage(told.to_owned()).into());
     }
@@ -103,11 +128,21 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let map = heat::map(&sources, &wish)?;
     let (Some(path), Some(form)) = (&arguments.output, form) else {
         let look = look();
-        desk.show(map, |map| shown::text(map, &look))?;
+        desk.show(map, |map| match arguments.block_size {
+            Some(bytes) => heat_blocks::text(map, bytes, &look),
+            None => shown::text(map, &look),
+        })?;
         return Ok(Ending::Done);
     };
     let mut written = Vec::new();
-    for (path, bytes) in files(path, form, &map, &sources, &wish)? {
+    let files = match arguments.block_size {
+        Some(bytes) => {
+            let plain = Look { columns: COLUMNS, has_colours: false };
+            vec![(path.clone(), heat_blocks::text(&map, bytes, &plain).into_bytes())]
+        }
+        None => files(path, form, &map, &sources, &wish)?,
+    };
+    for (path, bytes) in files {
         Output::claim(&path)?.keep(bytes)?;
         written.push(path);
     }
@@ -179,6 +214,11 @@ mod tests {
     fn the_ending_says_the_form() {
         assert_eq!(Form::of(Path::new("a.b/x.svg")).unwrap(), Form::Svg);
         assert_eq!(Form::of(Path::new("x.txt")).unwrap(), Form::Classic);
+        assert_eq!(block_size("12KiB"), Ok(12 << 10));
+        assert_eq!(block_size("64"), Ok(64));
+        for text in ["0", "100", "5000", "2GiB", "x"] {
+            assert!(block_size(text).is_err(), "{text}");
+        }
         for path in ["x", "x.pdf", "x.html/y"] {
             let error = Form::of(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains("can be .html, .svg"), "{error}");

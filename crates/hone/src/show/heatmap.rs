@@ -62,7 +62,7 @@ fn largest_power(room: usize) -> usize {
     1 << room.ilog2()
 }
 
-fn name_of(map: &Heatmap, index: usize) -> &'static str {
+pub(super) fn name_of(map: &Heatmap, index: usize) -> &'static str {
     match (map.sides.len(), index) {
         (0 | 1, _) => "",
         (_, 0) => "before: ",
@@ -70,7 +70,7 @@ fn name_of(map: &Heatmap, index: usize) -> &'static str {
     }
 }
 
-fn head(side: &HeatSource, name: &str) -> String {
+pub(super) fn head(side: &HeatSource, name: &str) -> String {
     format!(
         "{name}{}, {:.1} % of {}\n  Evidence: {}\n",
         side.object.as_deref().unwrap_or("code of no file"),
@@ -147,7 +147,7 @@ fn legend(most: f64, unit_bytes: u64, blank: &str, look: &Look) -> String {
     )
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     match 100.0 * share {
         large if large >= 9.995 => format!("{large:.1} %"),
         middle if middle >= 0.01 => format!("{middle:.2} %"),

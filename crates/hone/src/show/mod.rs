@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod fleet;
 pub(crate) mod gate;
 pub(crate) mod go;
+pub(crate) mod heat_blocks;
 pub(crate) mod heatmap;
 pub(crate) mod host;
 pub(crate) mod host_lint;

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::imagined::Taken;
 use super::run::{Event, What};
 use super::stated::ANY;
-use super::texts::Kind;
-use super::texts::unit_values;
+use super::texts::{Kind, unit_values};
 use super::{
     Course, Defect, Finding, Lint, NotUnderstood, Role, Setting, name_of, next_boot, one_blank, sweep,
     value_of,
@@ -67,7 +66,7 @@ pub(super) fn judge(
     findings.extend(of_texts(kernel, texts, course, &settings, facts));
     findings.sort();
     findings.dedup();
-    let not_understood = not_understood(texts, course, &groups);
+    let not_understood = not_understood(texts, course);
     Lint {
         files: texts.iter().map(|(name, _)| name.clone()).collect(),
         settings,
@@ -191,23 +190,14 @@ fn in_force_later(group: &Group<'_>) -> Option<Finding> {
 }
 
 /// Settings that were seen and not followed, each once, at its first place.
-fn not_understood(
-    texts: &[(String, String)],
-    course: &Course<'_>,
-    groups: &[Group<'_>],
-) -> Vec<NotUnderstood> {
+fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnderstood> {
     let mut found = Vec::new();
-    let mut known: BTreeSet<String> = groups.iter().map(|group| group.name.clone()).collect();
+    let mut known: BTreeSet<String> =
+        course.events.iter().filter_map(said).map(|(path, ..)| name_of(path).0).collect();
     for event in &course.events {
-        match &event.what {
-            What::Set { path, .. } | What::Kept { path, .. } => {
-                known.insert(name_of(path).0);
-            }
-            What::Unclear { name, why } => {
-                known.extend(name.clone());
-                found.push(NotUnderstood { name: name.clone(), place: place(event), told: why.clone() });
-            }
-            _ => {}
+        if let What::Unclear { name, why } = &event.what {
+            known.extend(name.clone());
+            found.push(NotUnderstood { name: name.clone(), place: place(event), told: why.clone() });
         }
     }
     let unread = course.unread.iter();
@@ -261,10 +251,7 @@ fn setting(kernel: &dyn Kernel, group: &Group<'_>, mut findings: Vec<Finding>) -
 /// What the kernel makes of it.
 fn taken(group: &Group<'_>) -> Vec<Finding> {
     let of = |event: &&Event| {
-        let (What::Set { path, value, taken, .. } | What::Kept { path, value, taken, .. }) = &event.what
-        else {
-            return None;
-        };
+        let (path, value, taken) = said(event)?;
         match taken {
             Taken::Whole => None,
             Taken::Elsewhere(why) => Some(finding(Defect::NoEffect, place(event), why.clone())),

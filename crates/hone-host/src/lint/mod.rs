@@ -229,12 +229,11 @@ impl Course<'_> {
             What::Set { path, .. } => Some((path.clone(), value_of(&self.host, path)?)),
             _ => None,
         };
-        // A way back within the same text is behind the change of another one: what it has set is not the change's.
-        let is_change = |event: &&Event| event.role == Role::Change;
+        // If one text holds the change and its rollback, the values after the change are gone.
         if self.events.iter().any(|event| event.role == Role::Rollback) {
             return BTreeMap::new();
         }
-        self.events.iter().filter(is_change).filter_map(of).collect()
+        self.events.iter().filter_map(of).collect()
     }
 }
 
@@ -405,16 +404,7 @@ fn started(host: &Imagined<'_>, course: &Course<'_>, line: &str) -> Vec<Event> {
     };
     // A script may put files anew; what a boot does must not be mixed with that, and settings alone count.
     let text = written.or_else(given).unwrap_or_else(|| line.to_owned());
-    let piece = Piece {
-        file: program.to_owned(),
-        line: 1,
-        kind: Kind::Script,
-        role: Role::Change,
-        text,
-        is_guide: false,
-        is_bound: false,
-    };
-    run::script(host, &piece).events
+    run::script(host, &Piece::new(program, 1, Kind::Script, Role::Change, text)).events
 }
 
 /// The name under which a setting is told, and its device.

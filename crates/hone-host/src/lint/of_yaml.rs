@@ -75,15 +75,8 @@ fn is_true(node: Option<&Node>) -> bool {
 
 impl Reader<'_> {
     fn put(&mut self, line: usize, kind: Kind, text: impl Into<String>) {
-        self.parts.pieces.push(Piece {
-            file: self.file.to_owned(),
-            line: line + self.shift,
-            kind,
-            role: self.role,
-            text: text.into(),
-            is_guide: false,
-            is_bound: self.is_bound,
-        });
+        let piece = Piece::new(self.file, line + self.shift, kind, self.role, text);
+        self.parts.pieces.push(Piece { is_bound: self.is_bound, ..piece });
     }
 
     /// Values by their names: of `vars` and `set_fact`, and of files that hold nothing but variables.

@@ -1,7 +1,7 @@
 //! What a script would do, worked out on an imagined host: nothing is run, no shell is started, and what can't be worked out is
 //! said instead of guessed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Role;
 use super::imagined::{Imagined, Taken, is_attribute};
@@ -62,7 +62,7 @@ struct Runner<'a, 'k> {
     is_guide: bool,
     is_bound: bool,
     /// Lines whose commands are known, whatever they name.
-    followed: std::collections::BTreeSet<usize>,
+    followed: BTreeSet<usize>,
     depth: usize,
     steps: usize,
     stops_on_error: bool,
@@ -70,7 +70,7 @@ struct Runner<'a, 'k> {
     is_asked: bool,
     variables: BTreeMap<String, String>,
     functions: BTreeMap<String, Vec<Step>>,
-    called: std::collections::BTreeSet<String>,
+    called: BTreeSet<String>,
     events: Vec<Event>,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn takes_back(name: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Ran {
     pub(super) events: Vec<Event>,
-    pub(super) followed: std::collections::BTreeSet<usize>,
+    pub(super) followed: BTreeSet<usize>,
 }
 
 /// What a script does on this host.
@@ -196,7 +196,7 @@ impl<'a, 'k> Runner<'a, 'k> {
             line: piece.line,
             is_guide: piece.is_guide,
             is_bound: piece.is_bound,
-            followed: std::collections::BTreeSet::new(),
+            followed: BTreeSet::new(),
             depth: 0,
             steps: 0,
             stops_on_error: false,
@@ -205,7 +205,7 @@ impl<'a, 'k> Runner<'a, 'k> {
                 .map(|(name, text)| (name.to_owned(), text.to_owned()))
                 .into(),
             functions: BTreeMap::new(),
-            called: std::collections::BTreeSet::new(),
+            called: BTreeSet::new(),
             events: Vec::new(),
         }
     }
@@ -423,9 +423,7 @@ impl Runner<'_, '_> {
             return None;
         }
         let text = text.unwrap_or_default();
-        if Form::of_path(&path).is_some() {
-            self.tell(What::Put { path: path.clone(), text: text.to_owned(), append });
-        }
+        self.put(&path, text, append);
         if is_unknown {
             return None;
         }
@@ -434,6 +432,13 @@ impl Runner<'_, '_> {
         }
         self.host.put(&path, text, append);
         None
+    }
+
+    /// Notes a text that goes into a file that sets something; other files are nothing to note.
+    fn put(&mut self, path: &str, text: &str, append: bool) {
+        if Form::of_path(path).is_some() {
+            self.tell(What::Put { path: path.to_owned(), text: text.to_owned(), append });
+        }
     }
 
     fn unclear(&mut self, path: Option<&str>, what: String) {
@@ -523,7 +528,7 @@ impl Runner<'_, '_> {
             }
             "false" => answered(false),
             "shift" | "command" | "type" | "which" | "read" | "head" | "tail" | "awk" | "cut" | "wc"
-            | "watch" | "stat" | "sort" | "diff" | "uname" | "nproc" | "date" | "hostname" | "exit"
+            | "watch" | "stat" | "sort" | "diff" | "uname" | "nproc" | "date" | "hostname"
             | "update-grub" | "grub2-mkconfig" => Answer::default(),
             _ => {
                 self.followed.remove(&self.line);
@@ -746,9 +751,7 @@ impl Runner<'_, '_> {
                 }
                 continue;
             };
-            if Form::of_path(&file).is_some() {
-                self.tell(What::Put { path: file.clone(), text: String::new(), append: false });
-            }
+            self.put(&file, "", false);
             text = text
                 .lines()
                 .filter(|line| !has(pattern, line))
@@ -763,7 +766,7 @@ impl Runner<'_, '_> {
         let Some((pattern, line)) = replacement(edit) else { return text.to_owned() };
         let found = text.lines().any(|line| has(pattern, line));
         if found {
-            self.tell(What::Put { path: file.to_owned(), text: format!("{line}\n"), append: false });
+            self.put(file, &format!("{line}\n"), false);
         } else {
             self.tell(What::Guarded { text: plain_text(pattern), file: file.to_owned(), found });
         }
@@ -820,9 +823,7 @@ impl Runner<'_, '_> {
 
     fn remove(&mut self, arguments: &[String]) -> Answer {
         for path in arguments.iter().filter(|word| !word.starts_with('-')).filter_map(|path| normal(path)) {
-            if Form::of_path(&path).is_some() {
-                self.tell(What::Put { path: path.clone(), text: String::new(), append: false });
-            }
+            self.put(&path, "", false);
             self.host.delete(&path);
         }
         answered(true)

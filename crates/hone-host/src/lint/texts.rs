@@ -35,6 +35,13 @@ pub(super) struct Piece {
     pub(super) is_bound: bool,
 }
 
+impl Piece {
+    /// A piece that its owner runs on the host itself.
+    pub(super) fn new(file: &str, line: usize, kind: Kind, role: Role, text: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, kind, role, text: text.into(), is_guide: false, is_bound: false }
+    }
+}
+
 /// The parts of a file, and what of it could not be read at all.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
@@ -83,16 +90,7 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
     } else {
         kind_of(text)
     };
-    let piece = Piece {
-        file: file.to_owned(),
-        line: 1,
-        kind,
-        role,
-        text: text.to_owned(),
-        is_guide: false,
-        is_bound: false,
-    };
-    Parts { pieces: vec![piece], ..Parts::default() }
+    Parts { pieces: vec![Piece::new(file, 1, kind, role, text)], ..Parts::default() }
 }
 
 /// Whether a text is written for something else than a shell. What it names is swept up.
@@ -332,13 +330,8 @@ fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Ve
                 piece.text.push('\n');
             }
             _ => pieces.push(Piece {
-                file: file.to_owned(),
-                line: *number,
-                kind: Kind::Script,
-                role: *role,
-                text: text + "\n",
                 is_guide: true,
-                is_bound: false,
+                ..Piece::new(file, *number, Kind::Script, *role, text + "\n")
             }),
         }
     }
@@ -381,15 +374,7 @@ fn block(file: &str, block: &Open, role: Role) -> Vec<Piece> {
         .map(|line| line.strip_prefix("$ ").unwrap_or(line))
         .fold(String::new(), |text, line| text + line + "\n");
     let kind = form.map_or(Kind::Script, |form| Kind::Settings(form, None));
-    vec![Piece {
-        file: file.to_owned(),
-        line: block.begins,
-        kind,
-        role,
-        text,
-        is_guide: true,
-        is_bound: false,
-    }]
+    vec![Piece { is_guide: true, ..Piece::new(file, block.begins, kind, role, text) }]
 }
 
 /// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.

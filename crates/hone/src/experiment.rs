@@ -108,9 +108,9 @@ pub(crate) struct Compare {
     pub(crate) places: bool,
     pub(crate) pairs: u32,
     pub(crate) control_pairs: u32,
-    /// See [`hone_compare::Plan::reserve`]; of rounds, too.
+    /// Most excluded pairs or rounds to measure again, see [`hone_compare::Plan::reserve`].
     pub(crate) reserve: Option<u32>,
-    /// The difference that pairs have to be able to show.
+    /// Smallest difference that the pairs must detect.
     pub(crate) effect: Share,
     /// Of loads by a command, and of targets that end: in each round every variant is loaded once.
     pub(crate) rounds: u32,

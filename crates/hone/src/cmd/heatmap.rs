@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     /// The file to write; its ending says in which form.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print one letter for each block of this size, as in 12KiB: a dot never ran, a letter names the section, lower case is cold. In colours in
-    /// a terminal; with -o FILE.txt into a file.
+    /// Print one letter for each block of this size, for example 12KiB. A dot never ran. The letter names the section, and lower case is cold.
+    /// -o FILE.txt writes the letters to a file.
     #[arg(long, value_name = "SIZE", value_parser = block_size)]
     block_size: Option<u64>,
     /// The program or library to show, by its name or a part of its path; the one with most of the execution unless named.

@@ -48,14 +48,14 @@ use crate::{Ending, Usage, selftest};
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
-    /// HOST:PORT of a broker of the cluster, or several with commas between them: the first that answers is used.
+    /// HOST:PORT of a broker of the cluster. Separate several with commas: Hone uses the first that answers.
     #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test"])]
     broker: Option<String>,
     /// Read workload, rules and broker from this file; options on the command line come before it.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// What the window has to meet: p99<3ms, p99.9<=10ms, max<1s, e2e-p99<20ms, throughput>1400 (requests/s), records>1400,
-    /// lag<=2 (records, 100 ms after the window closed; lag-p50, lag-p99, lag-max in it), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
+    /// lag<=2 (unread records 100 ms after the window closed; lag-p50, lag-p99, lag-max: during the window), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
     /// can't be told.
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,

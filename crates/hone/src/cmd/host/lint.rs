@@ -14,11 +14,11 @@ use crate::{Ending, show};
 
 /// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
 ///
-/// Nothing is run: guides (Markdown, AsciiDoc, plain text), scripts, sysctl.d, rules of udev, tmpfiles.d, profiles of tuned, grub, units of
-/// systemd, and YAML (Ansible, cloud-init, Compose, Kubernetes) are read, and worked out on a copy of this host's values, or on a
-/// recorded host (--root). A file whose name says so (rollback, revert, restore, undo), a section of a guide, or a function
-/// of a script is taken for the way back. Settings that are named and can't be followed are listed. The exit code is 1 when
-/// something would harm, be left behind, or was not understood, else 0.
+/// Hone runs nothing. It reads guides (Markdown, AsciiDoc, plain text), scripts, sysctl.d, udev rules, tmpfiles.d, tuned profiles, grub,
+/// systemd units and YAML (Ansible, cloud-init, Compose, Kubernetes). It applies them to a copy of this host's values, or to a
+/// recorded host (--root). A file, a section of a guide or a function counts as the rollback if its name contains rollback,
+/// revert, restore or undo. Hone lists settings that it finds but cannot follow. The exit code is 1 if a setting harms,
+/// stays behind after the rollback, or was not understood.
 ///
 /// Examples:
 ///   hone host lint tune.sh rollback.sh --data /var/lib/redpanda

@@ -14,6 +14,9 @@ const MOST: usize = 256 * 1024;
 /// Long against any linger that is used.
 const SLOT_MS: i64 = 4_096;
 
+/// The last millisecond of the year 9999. Larger times are of another unit.
+const LAST_TIME_MS: i64 = 253_402_300_799_999;
+
 /// What is kept of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
@@ -21,7 +24,8 @@ pub struct Kept {
     pub offset: i64,
     /// First record's time, milliseconds since 1970.
     pub begin_ms: i64,
-    /// Last record's time; `None` where the broker has overwritten it, or it lies before the first one's.
+    /// Last record's time; `None` where the times are not the producer's or no milliseconds since 1970: the broker has overwritten them,
+    /// there are none (-1), they lie before the first one's, or they are so large that they must be microseconds.
     pub end_ms: Option<i64>,
     /// -1 is none.
     pub producer_id: i64,
@@ -72,8 +76,9 @@ impl Evidence {
             return;
         }
         let is_the_producers = header.timestamp_type() == TimestampType::Create;
-        let end_ms =
-            Some(header.max_timestamp).filter(|end| is_the_producers && *end >= header.base_timestamp);
+        let is_a_time = (0..=LAST_TIME_MS).contains(&header.base_timestamp);
+        let tells = |end: &i64| is_the_producers && is_a_time && *end >= header.base_timestamp;
+        let end_ms = Some(header.max_timestamp).filter(tells);
         self.kept.push(Kept {
             offset: header.base_offset,
             begin_ms: header.base_timestamp,

@@ -251,6 +251,17 @@ impl<'a> Rest<'a> {
 
     /// By share of these batches. What is seen goes into the habits.
     fn triggers(&self, habits: &mut Habits) -> Vec<(BatchTrigger, f64)> {
+        if let Some(told) = self.commits(habits) {
+            return vec![(told, 1.0)];
+        }
+        // Without times of the producer, nothing else says what closed a batch.
+        let timed = self.rest().filter(|batch| batch.end_ms.is_some()).count();
+        if timed * 2 < self.count {
+            let why = "the times are not those at which the producer wrote the records (LogAppendTime, no times, or another unit than milliseconds): \
+                       they do not say what closed the batches";
+            habits.evidence.push(why.to_owned());
+            return vec![(BatchTrigger::Unknown, 1.0)];
+        }
         let singles = self.rest().filter(|batch| batch.records == 1).count() as f64 / self.count as f64;
         if let Some(told) = self.flushes(habits) {
             return vec![(told, 1.0)];
@@ -269,8 +280,8 @@ impl<'a> Rest<'a> {
         self.by_time(habits, singles)
     }
 
-    /// The application ends batches: by transactions, or by a count that never changes.
-    fn flushes(&self, habits: &mut Habits) -> Option<BatchTrigger> {
+    /// The application ends batches by transactions.
+    fn commits(&self, habits: &mut Habits) -> Option<BatchTrigger> {
         let transactional = self.rest().filter(|batch| batch.is_transactional).count();
         if transactional * 2 > self.count && self.known.markers_per_batch >= 0.5 {
             let seen = format!(
@@ -280,12 +291,17 @@ impl<'a> Rest<'a> {
             habits.evidence.push(seen);
             return Some(BatchTrigger::Flush);
         }
+        None
+    }
+
+    /// The application ends batches by a count that never changes.
+    fn flushes(&self, habits: &mut Habits) -> Option<BatchTrigger> {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         self.rest().for_each(|batch| *counts.entry(batch.records).or_default() += 1);
         let (count, times) = counts.into_iter().max_by_key(|(_, times)| *times)?;
         let is_constant = times as f64 >= CONSTANT * self.count as f64 && count > 1;
         // At a steady beat time gives the same count again and again, and takes as long as the linger.
-        let takes_ms = quantile(&self.spans, 0.5).unwrap_or(0);
+        let takes_ms = quantile(&self.spans, 0.5)?;
         (is_constant && takes_ms <= 1 && !self.has_cap).then(|| {
             habits.evidence.push(format!(
                 "{:.0} % of the batches have {count} records of the same moment: the application flushes after them",
@@ -309,6 +325,14 @@ impl<'a> Rest<'a> {
         if gap_ms > RARE_GAP_MS {
             habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
             return BatchTrigger::Alone;
+        }
+        if let Some(linger_ms) = floor_ms(&begins) {
+            habits.linger_ms = Some(linger_ms);
+            habits.evidence.push(format!(
+                "single records, one in {gap_ms:.1} ms, and none within {linger_ms} ms of the one before: each waits for the one before and for a \
+                 linger of {linger_ms} ms"
+            ));
+            return BatchTrigger::OneByOne;
         }
         let pairs = self.rest().filter(|batch| batch.records > 1).count();
         let (waits, why) = match why_one_by_one(&begins, gap_ms, pairs) {
@@ -469,6 +493,26 @@ impl<'a> Rest<'a> {
     }
 }
 
+/// Gaps between single records that a floor rests on.
+const GAPS_OF_A_FLOOR: usize = 200;
+/// Share of the gaps that may lie below the floor: clocks are rounded, and may be set.
+const BELOW_FLOOR: f64 = 0.005;
+/// A floor is a linger only where most gaps lie right above it, as the median does within this factor. A round trip comes on top of it.
+const NEAR_FLOOR: f64 = 1.6;
+
+/// The shortest time between single records, where it is a linger: hardly any gap is shorter, and most are little longer. Arrivals that know
+/// nothing of each other have no such floor, and a beat scatters to both sides of its period.
+fn floor_ms(begins: &[i64]) -> Option<u64> {
+    let gaps = sorted(begins.windows(2).map(|pair| pair[1].abs_diff(pair[0])));
+    let (floor, middle) = (quantile(&gaps, BELOW_FLOOR)?, quantile(&gaps, 0.5)?);
+    let is_near = middle as f64 <= NEAR_FLOOR * floor as f64;
+    // A beat has as many gaps below its period as above it.
+    let (below, above) =
+        (gaps.partition_point(|gap| *gap < middle), gaps.len() - gaps.partition_point(|gap| *gap <= middle));
+    let is_skewed = above as f64 >= 2.0 * below as f64 || middle <= floor + 1;
+    (gaps.len() >= GAPS_OF_A_FLOOR && floor >= 2 && is_near && is_skewed).then_some(floor)
+}
+
 /// Where spans end, though a few are longer: the time with by far more of them below it than above it. Milliseconds are rounded on both
 /// sides, and a sender wakes up late, so one on either side is no evidence. Of several such times it is the one with the steepest edge, by
 /// how many end there as well: the few that are longest of all have nothing above them.
@@ -604,6 +648,48 @@ mod tests {
             records,
             is_packed: false,
             is_transactional: false,
+        }
+    }
+
+    /// A sender that waits for each answer, and for a linger: it is that linger, and nothing else has such a floor.
+    #[test]
+    fn a_linger_that_each_record_waits_out_is_a_floor() {
+        let of = |gap_us: &mut dyn FnMut(&mut Dice, usize) -> f64| {
+            let (mut dice, mut at_us) = (Dice(5), 1.7e15);
+            let sent: Vec<Kept> = (0..600)
+                .map(|index| {
+                    at_us += gap_us(&mut dice, index);
+                    batch(0, at_us, at_us, 161, 1)
+                })
+                .collect();
+            habits(&sent, &known())
+        };
+        // 5 ms, the round trip, and now and then a pause.
+        let found =
+            of(&mut |dice, index| 5_100.0 + dice.gap_us(1_500.0) + if index == 40 { 500_000.0 } else { 0.0 });
+        assert_eq!((found.triggers[0].0, found.linger_ms), (BatchTrigger::OneByOne, Some(5)), "{found:?}");
+        let arrivals = of(&mut |dice, _| dice.gap_us(150.0));
+        assert_eq!((arrivals.triggers[0].0, arrivals.linger_ms), (BatchTrigger::Alone, None), "{arrivals:?}");
+        let beat = of(&mut |dice, _| 8_000.0 + 3_000.0 * (dice.roll() - 0.5));
+        assert_eq!((beat.triggers[0].0, beat.linger_ms), (BatchTrigger::OneByOne, None), "{beat:?}");
+        let closed_loop = of(&mut |dice, _| 300.0 + dice.gap_us(2_000.0));
+        assert_eq!(
+            (closed_loop.triggers[0].0, closed_loop.linger_ms),
+            (BatchTrigger::OneByOne, None),
+            "{closed_loop:?}"
+        );
+    }
+
+    /// Batches whose times are the broker's, or none at all, or of another unit: whatever else they look like, nothing is said of what closed them.
+    #[test]
+    fn times_that_are_not_the_producers_support_no_verdict() {
+        for records in [1, 5, 37] {
+            let untimed: Vec<Kept> = (0..300)
+                .map(|at| Kept { end_ms: None, ..batch(0, 1.7e15 + 7e3 * f64::from(at), 0.0, 600, records) })
+                .collect();
+            let found = habits(&untimed, &known());
+            assert_eq!(found.triggers, [(BatchTrigger::Unknown, 1.0)], "{records}: {found:?}");
+            assert!(found.evidence[0].contains("LogAppendTime"), "{found:?}");
         }
     }
 
@@ -807,7 +893,8 @@ mod tests {
             .copied()
             .map(|kept| {
                 let slot = kept.begin_ms / 4_096;
-                Kept { begin_ms: kept.begin_ms + slot * 600_000_000 / 4_096 * 4_096, end_ms: None, ..kept }
+                let begin_ms = kept.begin_ms + slot * 600_000_000 / 4_096 * 4_096;
+                Kept { begin_ms, end_ms: Some(begin_ms), ..kept }
             })
             .collect();
         assert_eq!(main_trigger(&habits(&parts, &known())), (BatchTrigger::OneByOne, 1.0));

@@ -82,7 +82,7 @@ pub struct Writer<'a> {
 /// The topic's size first, then the reasons, those of most batches first. Where many producers have the same one, it is told once.
 pub fn findings(topic: &Topic<'_>, writers: &[Writer<'_>]) -> Vec<BatchFinding> {
     let size = size(topic);
-    if matches!(size.verdict, BatchVerdict::Healthy | BatchVerdict::NoEvidence) {
+    if matches!(size.verdict, BatchVerdict::Healthy | BatchVerdict::Quiet | BatchVerdict::NoEvidence) {
         return vec![size];
     }
     let mut by_verdict: BTreeMap<BatchVerdict, Vec<BatchFinding>> = BTreeMap::new();
@@ -153,7 +153,11 @@ fn size(topic: &Topic<'_>) -> BatchFinding {
     if is_large && topic.mean_bytes >= BETTER_BYTES {
         told(BatchVerdict::Healthy, seen, "leave it alone")
     } else if is_large && small_per_s.is_some() {
-        told(BatchVerdict::Healthy, format!("{seen}: too few to matter"), "leave it alone")
+        told(
+            BatchVerdict::Quiet,
+            format!("{seen}: too few to matter"),
+            "leave it alone; look again when it has more traffic",
+        )
     } else if small_mean >= LEAST_BYTES {
         told(
             BatchVerdict::Fair,
@@ -206,6 +210,14 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
             "flush or commit less often: after many records, or after a time".to_owned() + UNTUNABLE,
             "Kafka's RecordAccumulator.beginFlush",
         ),
+        BatchTrigger::OneByOne if writer.habits.linger_ms.is_some_and(|linger| linger > 0) => {
+            let linger = writer.habits.linger_ms.unwrap_or(0);
+            let action = format!(
+                "set linger to 0: each record waits {linger} ms for others that never come. Or let the application send without waiting for \
+                 the answer; then the linger fills batches"
+            );
+            told(BatchVerdict::SyncSender, action + UNTUNABLE, "a closed loop sends one record a round trip, and waits out the linger each time")
+        }
         BatchTrigger::OneByOne => told(
             BatchVerdict::SyncSender,
             "do not raise linger: each record would wait for it. Let the application send without waiting for the answer (if it sends at a \
@@ -413,7 +425,7 @@ mod tests {
     fn sizes_and_rates_decide_whether_it_matters() {
         let of = |bytes, rate| findings(&topic(bytes, rate), &[])[0].verdict;
         assert_eq!(of(16_384.0, 1e5), BatchVerdict::Healthy);
-        assert_eq!(of(100.0, 99.0), BatchVerdict::Healthy);
+        assert_eq!(of(100.0, 99.0), BatchVerdict::Quiet);
         assert_eq!(of(100.0, 100.0), BatchVerdict::Small);
         assert_eq!(of(4_096.0, 100.0), BatchVerdict::Fair);
         // 2 % of the bytes hurt, and the mean looks well.

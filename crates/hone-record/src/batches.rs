@@ -280,8 +280,10 @@ pub struct PartitionXray {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BatchVerdict {
-    /// Large enough, or too few to matter.
+    /// Large enough.
     Healthy,
+    /// Small, and too few to matter.
+    Quiet,
     /// Between the least and the better size.
     Fair,
     /// Below the least size at a rate that costs.
@@ -313,6 +315,7 @@ impl BatchVerdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::Healthy => "HEALTHY",
+            Self::Quiet => "QUIET",
             Self::Fair => "FAIR",
             Self::Small => "SMALL",
             Self::SizeCapped => "SIZE_CAPPED",

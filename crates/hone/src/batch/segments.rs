@@ -154,9 +154,15 @@ impl Segment {
 ///
 /// # Errors
 /// When there is no segment.
-pub(crate) fn look(paths: &[PathBuf], wanted: &[String], depth: Depth) -> Result<Vec<TopicXray>> {
+pub(crate) fn look(paths: &[PathBuf], wanted: &[String], depth: Depth) -> Result<Seen> {
     let mut files = find(paths)?;
     files.retain(|topic, _| wanted.is_empty() || wanted.contains(topic));
+    // The cluster's own topics are nobody's to tune, unless they are asked for by name or all that there is.
+    let internal: Vec<String> = files.keys().filter(|topic| is_internal(topic)).cloned().collect();
+    let is_apart = wanted.is_empty() && internal.len() < files.len();
+    if is_apart {
+        files.retain(|topic, _| !is_internal(topic));
+    }
     if files.is_empty() {
         bail!(Usage(format!(
             "no segments (*.log, in folders named TOPIC-PARTITION, or TOPIC/PARTITION_REVISION) below {}{}",
@@ -164,7 +170,20 @@ pub(crate) fn look(paths: &[PathBuf], wanted: &[String], depth: Depth) -> Result
             if wanted.is_empty() { String::new() } else { format!(" of {}", wanted.join(", ")) }
         )));
     }
-    Ok(files.into_iter().map(|(topic, partitions)| of_topic(&topic, partitions, depth)).collect())
+    let topics = files.into_iter().map(|(topic, partitions)| of_topic(&topic, partitions, depth)).collect();
+    Ok(Seen { topics, internal: if is_apart { internal } else { Vec::new() } })
+}
+
+/// What lies below some paths.
+pub(crate) struct Seen {
+    pub(crate) topics: Vec<TopicXray>,
+    /// Topics of the cluster itself, which were not looked into.
+    pub(crate) internal: Vec<String>,
+}
+
+/// Topics that brokers and registries keep for themselves.
+fn is_internal(topic: &str) -> bool {
+    topic.starts_with("__") || topic == "_schemas" || topic.starts_with("_redpanda")
 }
 
 fn of_topic(topic: &str, partitions: BTreeMap<i32, Vec<PathBuf>>, depth: Depth) -> TopicXray {
@@ -224,6 +243,22 @@ mod tests {
         {
             assert_eq!(is_leftover(Path::new(name)), is, "{name}");
         }
+    }
+
+    #[test]
+    fn internal_topics_are_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["__cluster_metadata-0", "__consumer_offsets-3", "orders-0"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join("00000000000000000000.log"), b"").unwrap();
+        }
+        let paths = [folder.path().to_owned()];
+        let depth = Depth { decode_bytes: 0, tolerable_linger_ms: 100.0 };
+        let names = |seen: &Seen| seen.topics.iter().map(|topic| topic.topic.clone()).collect::<Vec<_>>();
+        let seen = look(&paths, &[], depth).unwrap();
+        assert_eq!((names(&seen), seen.internal.len()), (vec!["orders".to_owned()], 2));
+        let named = look(&paths, &["__cluster_metadata".to_owned()], depth).unwrap();
+        assert_eq!((names(&named), named.internal.len()), (vec!["__cluster_metadata".to_owned()], 0));
     }
 
     #[test]

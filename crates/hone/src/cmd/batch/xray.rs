@@ -116,13 +116,17 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 
 fn of_disk(arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
     desk.progress.doing("reading segments");
-    let topics = segments::look(&arguments.segments, &arguments.only, arguments.depth())?;
+    let segments::Seen { topics, internal } =
+        segments::look(&arguments.segments, &arguments.only, arguments.depth())?;
+    let apart = || format!("internal topics, left out: {}; --only TOPIC looks into one", internal.join(", "));
+    let notes = (!internal.is_empty()).then(apart).into_iter().collect();
     let paths: Vec<String> = arguments.segments.iter().map(|path| path.display().to_string()).collect();
-    Ok(BatchXray { source: paths.join(", "), topics: ranked(topics), notes: Vec::new() })
+    Ok(BatchXray { source: paths.join(", "), topics: ranked(topics), notes })
 }
 
 fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
-    let mut cluster = Topics::enter(broker, &arguments.security.security()?)?;
+    let security = arguments.security.security()?;
+    let mut cluster = Topics::enter(&hone_load::canary::reachable(broker, &security)?, &security)?;
     let (mut topics, mut notes) = (Vec::new(), Vec::new());
     let names = if arguments.topics.is_empty() { all(&mut cluster)? } else { arguments.topics.clone() };
     for (number, name) in names.iter().enumerate() {

@@ -500,6 +500,8 @@ pub struct LeaningTroubles {
 
 /// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
 const LEANING: f64 = 0.25;
+/// Share of the A/B pairs below which troubles that may be chance do not lean to an arm: so few pairs that are left out hardly flatter it.
+const LEANING_SHARE: f64 = 0.1;
 
 /// A larger share of failed requests than before that counts: less is what one lost connection makes.
 pub const MORE_FAILURES: f64 = 0.001;
@@ -723,19 +725,21 @@ impl Comparison {
     /// The arm that alone had trouble more often than the other, if that is hardly chance; whatever the metrics say.
     ///
     /// Pairs with a window that failed do not count, so what is left flatters the arm that failed. The rule is an exact sign
-    /// test over the A/B pairs in which one arm alone had trouble.
+    /// test over the A/B pairs in which one arm alone had trouble; below a tenth of all A/B pairs only a clear one counts.
     pub fn leaning_troubles(&self) -> Option<LeaningTroubles> {
         let [a, b] = self.lone_troubles();
         let (more, fewer, name) = if b > a { (b, a, &self.b) } else { (a, b, &self.a) };
         let chance = at_least(more, a + b);
-        if more == fewer || chance > LEANING {
+        let is_clear = chance <= self.design.rule.alpha / 2.0;
+        let tests = self.pairs.iter().filter(|pair| pair.kind == PairKind::Test).count();
+        let are_few = f64::from(more) < LEANING_SHARE * tests as f64;
+        if more == fewer || chance > LEANING || (are_few && !is_clear) {
             return None;
         }
-        let is_clear = chance <= self.design.rule.alpha / 2.0;
-        let what = if is_clear && b > a {
-            "by the sign test that is clearly more often, so B is worse"
-        } else {
-            "the pairs that are left flatter it, so nothing is shown"
+        let what = match (is_clear, b > a) {
+            (true, true) => "by the sign test that is clearly more often, so B is worse",
+            (_, true) => "the pairs that are left flatter it, so no gain is shown",
+            (_, false) => "the pairs that are left flatter it, so no loss is shown",
         };
         let why =
             format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}");

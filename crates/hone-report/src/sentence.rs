@@ -648,6 +648,14 @@ mod tests {
             .collect();
         let why = "pgo alone had trouble in 3 A/B pairs, the other arm alone in 0";
         assert!(told(&comparison).contains(why), "{}", told(&comparison));
+        // Three in a hundred hardly flatter what is left.
+        let calm = (3..100).map(|index| hone_record::PairOutcome {
+            index,
+            kind: PairKind::Test,
+            ..hone_record::PairOutcome::default()
+        });
+        comparison.pairs.extend(calm);
+        assert!(!told(&comparison).contains("alone had trouble"), "{}", told(&comparison));
     }
 
     /// What the pairs say alone is no claim where the control takes it back.

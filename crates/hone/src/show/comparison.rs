@@ -266,8 +266,10 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
     if worse.is_empty() {
         return format!("{b} against {a}: {}.", comparison.verdict().label());
     }
-    let primary = format!("{} {}", comparison.label(primary.estimate.metric), primary.verdict.label());
-    format!("{b} against {a}: {primary}, {worse}.")
+    // What troubles of an arm make of the primary metric is not what its figures say.
+    let verdict =
+        if comparison.why_troubles_decide().is_some() { comparison.verdict() } else { primary.verdict };
+    format!("{b} against {a}: {} {}, {worse}.", comparison.label(primary.estimate.metric), verdict.label())
 }
 
 /// That of one arm only a lower bound of the capacity is known: ` B at least 40,000 requests/s, A 31,200.`

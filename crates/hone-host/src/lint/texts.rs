@@ -52,6 +52,14 @@ pub(super) struct Parts {
     pub(super) is_prose: bool,
 }
 
+impl Parts {
+    /// Adds those of a part of the same text.
+    fn add(&mut self, more: Self) {
+        self.pieces.extend(more.pieces);
+        self.unread.extend(more.unread);
+    }
+}
+
 fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
@@ -74,7 +82,7 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
     if !has_shebang
         && (is_guide(text) || ends(&[".md", ".markdown", ".adoc", ".asciidoc", ".rst", ".txt", ".html"]))
     {
-        return Parts { pieces: guide(file, text), is_prose: true, ..Parts::default() };
+        return guide(file, text);
     }
     let role = role_of(&name);
     if !has_shebang && (ends(&[".yml", ".yaml"]) || is_yaml(text)) {
@@ -230,8 +238,8 @@ struct Open {
 
 /// Blocks of code of a guide. What stands below a heading of a way back is of the way back. A guide without any block is taken by
 /// the lines that are commands or settings.
-fn guide(file: &str, text: &str) -> Vec<Piece> {
-    let mut found = Vec::new();
+fn guide(file: &str, text: &str) -> Parts {
+    let mut found = Parts { is_prose: true, ..Parts::default() };
     let mut below = Below::default();
     let mut open: Option<Open> = None;
     let mut language = String::new();
@@ -242,7 +250,7 @@ fn guide(file: &str, text: &str) -> Vec<Piece> {
         let bare = line.trim_start();
         if let Some(mut block) = open.take() {
             if bare.trim_end() == block.mark {
-                found.extend(self::block(file, &block, below.role()));
+                found.add(self::block(file, &block, below.role()));
             } else {
                 block.body += line;
                 block.body.push('\n');
@@ -266,9 +274,10 @@ fn guide(file: &str, text: &str) -> Vec<Piece> {
     }
     // Its end is missing: what it holds is no less meant.
     if let Some(block) = open {
-        found.extend(self::block(file, &block, below.role()));
+        found.add(self::block(file, &block, below.role()));
     }
-    found.extend(lines_of(file, &loose, found.is_empty()));
+    let loose = lines_of(file, &loose, found.pieces.is_empty());
+    found.pieces.extend(loose);
     found
 }
 
@@ -339,11 +348,14 @@ fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Ve
     pieces
 }
 
-fn block(file: &str, block: &Open, role: Role) -> Vec<Piece> {
+fn block(file: &str, block: &Open, role: Role) -> Parts {
     let language = block.language.as_str();
+    let is_about = || !sweep::mentions(&block.body, false).is_empty();
     if matches!(language, "yaml" | "yml") {
-        let parts = of_yaml::parts(file, block.begins, &block.body, role, &[]);
-        return parts.pieces;
+        let mut parts = of_yaml::parts(file, block.begins, &block.body, role, &[]);
+        // A block about something else may be as broken as it likes.
+        parts.unread.retain(|_| is_about());
+        return parts;
     }
     let is_shell = ["bash", "sh", "shell", "console", "zsh", "shell-session", "terminal"].contains(&language);
     let form = form_of(&block.body);
@@ -363,9 +375,8 @@ fn block(file: &str, block: &Open, role: Role) -> Vec<Piece> {
             "rules",
         ]
         .contains(&language);
-    let is_about = || !sweep::mentions(&block.body, false).is_empty();
     if !is_open || (!is_shell && form != Some(Form::Unit) && !is_about()) {
-        return Vec::new();
+        return Parts::default();
     }
     // `$ sysctl -w ...`: the prompt is no part of the command.
     let text = block
@@ -374,7 +385,8 @@ fn block(file: &str, block: &Open, role: Role) -> Vec<Piece> {
         .map(|line| line.strip_prefix("$ ").unwrap_or(line))
         .fold(String::new(), |text, line| text + line + "\n");
     let kind = form.map_or(Kind::Script, |form| Kind::Settings(form, None));
-    vec![Piece { is_guide: true, ..Piece::new(file, block.begins, kind, role, text) }]
+    let piece = Piece { is_guide: true, ..Piece::new(file, block.begins, kind, role, text) };
+    Parts { pieces: vec![piece], ..Parts::default() }
 }
 
 /// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.
@@ -396,6 +408,15 @@ pub(super) fn unit_values(text: &str, key: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_block_of_yaml_that_can_not_be_read_says_why_where_it_is_about_settings() {
+        let guide = |body: &str| parts("guide.md", &format!("# T\n```yaml\n{body}\n```\n"), &[]).unread;
+        let found = guide("- sysctl: {name: vm.swappiness, value: \"1}");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].0 == 3 && found[0].1.starts_with("invalid YAML: "), "{found:?}");
+        assert_eq!(guide("- name: {x: \"1}"), []);
+    }
 
     #[test]
     fn a_guide_is_its_blocks_and_what_they_are_for() {

@@ -70,7 +70,7 @@ pub fn delete_left(topic: &str, addresses: &[String], security: &Security) -> Re
 /// The first broker of a list (`host:port,host:port`) that answers, as clients take `bootstrap.servers`.
 ///
 /// # Errors
-/// When none of them answers: what the last one said.
+/// When none of them answers: what each of them said.
 pub fn reachable(brokers: &str, security: &Security) -> Result<String, LoadError> {
     let addresses: Vec<String> = brokers.split(',').map(|address| address.trim().to_owned()).collect();
     match addresses.as_slice() {
@@ -80,19 +80,25 @@ pub fn reachable(brokers: &str, security: &Security) -> Result<String, LoadError
     }
 }
 
+/// An error with what is behind it, in one line.
+fn with_sources(error: &LoadError) -> String {
+    let sources = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    sources.fold(error.to_string(), |all, cause| format!("{all}: {cause}"))
+}
+
 /// A line to whoever answers first.
 fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, door: &Door) -> Result<Admin, LoadError> {
-    let mut failed = LoadError::Setting { name: "bootstrap", problem: "there is no broker".to_owned() };
+    let mut reasons = Vec::new();
     for address in addresses {
         match Admin::enter(address, door.clone(), LIMIT) {
             Ok(mut admin) => {
                 admin.limit_answers(Admin::LIMIT)?;
                 return Ok(admin);
             }
-            Err(error) => failed = error,
+            Err(error) => reasons.push(with_sources(&error)),
         }
     }
-    Err(failed)
+    Err(LoadError::NoneAnswers { reasons })
 }
 
 impl Canary {

@@ -23,6 +23,12 @@ pub enum LoadError {
         /// The system's reason.
         source: io::Error,
     },
+    /// None of several brokers could be reached.
+    #[error("none of {} brokers answers: {}", reasons.len(), reasons.join("; "))]
+    NoneAnswers {
+        /// What each of them said, by its address.
+        reasons: Vec<String>,
+    },
     /// The connection broke while something was asked.
     #[error("{address} broke the connection during {what}")]
     Broken {

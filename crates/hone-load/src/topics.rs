@@ -11,6 +11,7 @@ use hone_kafka::error_name;
 
 use crate::LoadError;
 use crate::admin::{Admin, Listed, TopicLayout, TopicNow};
+use crate::canary;
 use crate::cluster::At;
 use crate::fetch::{FetchedPartition, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::readback::passes;
@@ -106,14 +107,15 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Connects to one broker of the cluster, `host:port`; the others are found.
+    /// Connects to one broker of the cluster, `host:port`, or to the first of several that answers; the others are found.
     ///
     /// # Errors
     /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
     pub fn enter(address: &str, security: &Security) -> Result<Self, LoadError> {
+        let address = canary::reachable(address, security)?;
         let door = Door::new(security)?;
-        let first = Admin::enter(address, door.clone(), ANSWER_LIMIT)?;
-        Ok(Self { seed: address.to_owned(), door, lines: BTreeMap::from([(address.to_owned(), first)]) })
+        let first = Admin::enter(&address, door.clone(), ANSWER_LIMIT)?;
+        Ok(Self { seed: address.clone(), door, lines: BTreeMap::from([(address, first)]) })
     }
 
     /// All topics that may be seen, by name.

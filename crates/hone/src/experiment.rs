@@ -46,6 +46,8 @@ pub(crate) struct Experiment {
     pub(crate) soak_s: f64,
     /// Builds of each variant, with another layout each.
     pub(crate) builds: u32,
+    /// Whether pairs compare what builds on another variant with the baseline, too. Rounds always do.
+    pub(crate) compares_baseline: bool,
     pub(crate) go: go::GoWishes,
     pub(crate) compare: Compare,
     /// Where a commit fails.
@@ -201,6 +203,8 @@ struct Optimize {
     start_up_growth: Option<f64>,
     soak_s: Option<f64>,
     builds: Option<u32>,
+    #[serde(default)]
+    compare_baseline: bool,
     /// Loads at a rate judge once more with so many times the requests.
     raise: Option<f64>,
     pprof_windows: Option<u32>,
@@ -634,6 +638,7 @@ impl File {
             limits,
             soak_s: self.optimize.soak_s()?,
             builds: self.optimize.builds()?,
+            compares_baseline: self.optimize.compare_baseline,
             go,
             gate: self.gate.wishes(&self.compare),
             compare: self.compare,

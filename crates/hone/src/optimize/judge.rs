@@ -10,7 +10,7 @@ use hone_record::{Ceiling, Comparison, Metric, VariantFacts, VariantState, Verdi
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
-use super::{Job, Outcomes, rule};
+use super::{Job, Outcomes, rule, takes};
 use crate::arm::Arm;
 use crate::broke;
 use crate::drive::{Contest, GaveUp, compare};
@@ -60,6 +60,9 @@ impl Job<'_> {
         for workload in &self.experiment.judging {
             if workload.engine.operations().is_none() {
                 found.edges.extend(self.judge_by_pairs(steps, variants, outcomes, workload)?);
+                if self.experiment.compares_baseline {
+                    found.on_baseline.extend(self.judge_on_baseline(steps, variants, outcomes, workload)?);
+                }
                 continue;
             }
             let edges = edges(variants, &outcomes.made);
@@ -89,66 +92,103 @@ impl Job<'_> {
         outcomes: &mut Outcomes,
         workload: &Workload,
     ) -> Result<Vec<Comparison>> {
-        let settings = &self.experiment.compare;
-        let design = rule::of_pairs(settings, self.experiment.builds, workload)?;
         let mut comparisons = Vec::new();
         let children: Vec<usize> =
             edges(variants, &outcomes.made).into_iter().map(|edge| edge.child).collect();
         for child in &children {
             let now = edges(variants, &outcomes.made);
             let Some(edge) = now.iter().find(|edge| edge.child == *child) else { continue };
-            let sides = [edge.parent, edge.child].map(|index| &outcomes.made[&index]);
-            let builds = [edge.parent, edge.child].map(|index| self.arms(&outcomes.builds(index)));
             let name = match children[..] {
                 [_] if outcomes.left_out.is_empty() => format!("judge-{}", workload.name),
-                _ => format!("judge-{}-{}", sides[1].variant, workload.name),
+                _ => format!("judge-{}-{}", outcomes.made[child].variant, workload.name),
             };
-            let gave_up = format!("{}{name}.json", super::FAILED);
-            if let Some(why) = self.folder.read_note::<String>(&gave_up)? {
-                outcomes.leave_out(*child, why);
-                continue;
-            }
-            let contest = Contest {
-                names: sides.map(|built| built.variant.clone()),
-                builds,
-                workloads: [workload.clone(), workload.clone()],
-                change: None,
-                most_saved: self.most_saved(workload)?,
-                sets: Default::default(),
-                design: design.clone(),
-                pilot: None,
-                clock: None,
-                storage: self.target().storage.clone(),
-                lateness_limit_us: settings.lateness_limit_ms * 1e3,
-                topic: hone_load::Topic::Fresh,
-                folder: self.folder,
-                prefix: format!("{name}/"),
-                runner: self.runner,
-                machine: hone_host::observe::machine(Path::new("/")),
-            };
-            let told = || {
-                self.is_on_the_same_machine()?;
-                let is_raised = self.experiment.raised.contains(&workload.name);
-                let found = unless_raised(is_raised, &sides[0].variant, compare(&contest, self.progress))?;
-                Ok(match found {
-                    Ok(found) => {
-                        Told { note: show::comparison::sentence(&found), command: None, result: Some(found) }
-                    }
-                    Err(why) => Told { note: why, command: None, result: None },
-                })
-            };
-            match steps.run::<Option<Comparison>>(Phase::Judge, &name, told) {
-                Ok(comparison) => comparisons.extend(comparison),
-                Err(error) if error.downcast_ref::<GaveUp>().is_some_and(|gave_up| gave_up.of_b) => {
-                    let why = format!("{error:#}");
-                    self.progress.line(&format!("{} is left out: {why}", sides[1].variant));
-                    self.folder.write_note(&gave_up, &why)?;
-                    outcomes.leave_out(*child, why);
-                }
-                Err(error) => return Err(error),
-            }
+            comparisons.extend(self.judge_pair(steps, outcomes, workload, *edge, &name)?);
         }
         Ok(comparisons)
+    }
+
+    /// What builds on another variant, compared with the baseline itself, pair by pair.
+    fn judge_on_baseline(
+        &self,
+        steps: &mut Steps<'_>,
+        variants: &[Variant],
+        outcomes: &mut Outcomes,
+        workload: &Workload,
+    ) -> Result<Vec<Comparison>> {
+        let is_plain = |index: usize| variants[index].name == BASELINE;
+        let of_edges = edges(variants, &outcomes.made);
+        let later = of_edges.iter().filter(|edge| !is_plain(edge.parent));
+        let children: Vec<usize> =
+            later.map(|edge| edge.child).filter(|child| takes::is_worth_trying(&variants[*child])).collect();
+        let Some(parent) = outcomes.made.keys().copied().find(|index| is_plain(*index)) else {
+            return Ok(Vec::new());
+        };
+        let mut comparisons = Vec::new();
+        for child in children {
+            let Some(built) = outcomes.made.get(&child) else { continue };
+            let name = format!("judge-{}-on-{BASELINE}-{}", built.variant, workload.name);
+            comparisons.extend(self.judge_pair(steps, outcomes, workload, Edge { parent, child }, &name)?);
+        }
+        Ok(comparisons)
+    }
+
+    /// One comparison under a load. `None` where the child can't be measured: then it is left out.
+    fn judge_pair(
+        &self,
+        steps: &mut Steps<'_>,
+        outcomes: &mut Outcomes,
+        workload: &Workload,
+        edge: Edge,
+        name: &str,
+    ) -> Result<Option<Comparison>> {
+        let settings = &self.experiment.compare;
+        let sides = [edge.parent, edge.child].map(|index| &outcomes.made[&index]);
+        let builds = [edge.parent, edge.child].map(|index| self.arms(&outcomes.builds(index)));
+        let gave_up = format!("{}{name}.json", super::FAILED);
+        if let Some(why) = self.folder.read_note::<String>(&gave_up)? {
+            outcomes.leave_out(edge.child, why);
+            return Ok(None);
+        }
+        let contest = Contest {
+            names: sides.map(|built| built.variant.clone()),
+            builds,
+            workloads: [workload.clone(), workload.clone()],
+            change: None,
+            most_saved: self.most_saved(workload)?,
+            sets: Default::default(),
+            design: rule::of_pairs(settings, self.experiment.builds, workload)?,
+            pilot: None,
+            clock: None,
+            storage: self.target().storage.clone(),
+            lateness_limit_us: settings.lateness_limit_ms * 1e3,
+            topic: hone_load::Topic::Fresh,
+            folder: self.folder,
+            prefix: format!("{name}/"),
+            runner: self.runner,
+            machine: hone_host::observe::machine(Path::new("/")),
+        };
+        let told = || {
+            self.is_on_the_same_machine()?;
+            let is_raised = self.experiment.raised.contains(&workload.name);
+            let found = unless_raised(is_raised, &sides[0].variant, compare(&contest, self.progress))?;
+            Ok(match found {
+                Ok(found) => {
+                    Told { note: show::comparison::sentence(&found), command: None, result: Some(found) }
+                }
+                Err(why) => Told { note: why, command: None, result: None },
+            })
+        };
+        match steps.run::<Option<Comparison>>(Phase::Judge, name, told) {
+            Ok(comparison) => Ok(comparison),
+            Err(error) if error.downcast_ref::<GaveUp>().is_some_and(|gave_up| gave_up.of_b) => {
+                let why = format!("{error:#}");
+                self.progress.line(&format!("{} is left out: {why}", sides[1].variant));
+                self.folder.write_note(&gave_up, &why)?;
+                outcomes.leave_out(edge.child, why);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The share of its CPU that a build can save of this load at the very most, where CPU decides.

@@ -56,7 +56,7 @@ each() {
   row "$name" "$wall" "$cpu" "$mib"
   printf '%s\t%s\t%s\n' "$name" "$wall" "$cpu" >> "$work/rows"
 }
-xrayed=("$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --quiet --json)
+xrayed=("$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --no-replay --quiet --json)
 reader() {
   case $1 in
     loop) each "the Fetch loop alone" "$built/examples/raw_fetch" "$address" large ;;
@@ -73,7 +73,7 @@ done
 kill "$server"; wait "$server" || true; server=
 echo
 segments=$(find "$work/data" -path '*large-*' -name '*.log' | sort)
-each "hone batch xray --segments" "$hone" batch xray --segments "$work/data" --only large --no-payload --quiet --json
+each "hone batch xray --segments" "$hone" batch xray --segments "$work/data" --only large --no-payload --no-replay --quiet --json
 libs=.hone/kafka/4.3.1
 if [ -f "$libs/kafka-tools-4.3.1.jar" ]; then
   read -r wall cpu mib code lines < <(cost java -Xmx512m -cp "$libs/*" org.apache.kafka.tools.DumpLogSegments --files "$(tr '\n' ',' <<<"$segments" | sed 's/,$//')")
@@ -82,7 +82,7 @@ if [ -f "$libs/kafka-tools-4.3.1.jar" ]; then
   printf '%s\t%s\t%s\n' kafka-dump-log "$wall" "$cpu" >> "$work/rows"
   echo "kafka-dump-log printed $lines lines, one for each batch and some for each file"
 fi
-"$hone" batch xray --segments "$work/data" --only large --quiet --json > "$work/segments.json"
+"$hone" batch xray --segments "$work/data" --only large --no-replay --quiet --json > "$work/segments.json"
 python3 - "$work/fetched.json" "$work/segments.json" "$work/rows" <<'PY'
 import collections, json, statistics, sys
 found = [json.load(open(path))["body"]["topics"][0]["batches"] for path in sys.argv[1:3]]

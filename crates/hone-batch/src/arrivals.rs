@@ -49,7 +49,35 @@ pub(crate) fn why_one_by_one(begins: &[i64], gap_ms: f64, pairs: usize) -> Optio
     if pairs == 0 && expected >= PAIRS_EXPECTED {
         return Some(Waits::NoPairs(expected));
     }
+    is_regular(begins)
+}
+
+/// The same by regularity alone: several producers that know nothing of each other have no pairs either, and are not regular together.
+pub(crate) fn is_regular(begins: &[i64]) -> Option<Waits> {
     regularity(begins).filter(|regular| *regular < REGULAR).map(Waits::Regular)
+}
+
+/// Gaps between single records that a floor rests on.
+const GAPS_OF_A_FLOOR: usize = 200;
+/// Share of the gaps that may lie below the floor: clocks are rounded, and may be set.
+const BELOW_FLOOR: f64 = 0.005;
+/// A floor is a linger only where most gaps lie right above it, as the median does within this factor. A round trip comes on top of it.
+const NEAR_FLOOR: f64 = 1.6;
+
+/// The shortest time between single records that begin at these times (sorted), where it is a linger that each of them waits out: hardly any
+/// gap is shorter, and most are little longer. Arrivals that know nothing of each other have no such floor, and a beat scatters to both sides
+/// of its period.
+pub(crate) fn floor_ms(begins: &[i64]) -> Option<u64> {
+    let mut gaps: Vec<u64> = begins.windows(2).map(|pair| pair[1].abs_diff(pair[0])).collect();
+    gaps.sort_unstable();
+    let at = |share: f64| gaps.get((share * gaps.len() as f64) as usize).copied();
+    let (floor, middle) = (at(BELOW_FLOOR)?, at(0.5)?);
+    let is_near = middle as f64 <= NEAR_FLOOR * floor as f64;
+    // A beat has as many gaps below its period as above it.
+    let (below, above) =
+        (gaps.partition_point(|gap| *gap < middle), gaps.len() - gaps.partition_point(|gap| *gap <= middle));
+    let is_skewed = above as f64 >= 2.0 * below as f64 || middle <= floor + 1;
+    (gaps.len() >= GAPS_OF_A_FLOOR && floor >= 2 && is_near && is_skewed).then_some(floor)
 }
 
 /// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too

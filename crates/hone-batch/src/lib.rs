@@ -6,6 +6,7 @@
 
 mod arrivals;
 pub mod cost;
+mod counted;
 pub mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

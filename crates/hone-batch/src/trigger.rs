@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchCap, BatchTrigger};
 
-use crate::arrivals::{RARE_GAP_MS, SINGLES, Waits, mean_gap_ms, why_one_by_one};
+use crate::arrivals::{RARE_GAP_MS, SINGLES, Waits, floor_ms, is_regular, mean_gap_ms, why_one_by_one};
+use crate::counted::{self, Timed};
 use crate::evidence::{Kept, are_near};
 
 /// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
@@ -47,8 +48,12 @@ const FLOOR: f64 = 0.8;
 const LATE_SHARE: f64 = 0.25;
 /// From this share on batches that are not full are what was begun behind full ones.
 const BEHIND: f64 = 0.7;
-/// Share of batches with the same number of records from which the application is taken to count.
+/// Share of batches with the same number of records from which somebody is taken to count.
 const CONSTANT: f64 = 0.9;
+/// Spans of so few milliseconds come of a busy sender as well as of a linger.
+const SHORT_MS: u64 = 3;
+/// Share of the gaps from batch to batch of a partition that may be shorter than a linger of that kind.
+const SHORTER: f64 = 0.2;
 
 /// What was found of a producer.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -131,6 +136,10 @@ struct Cap {
 }
 
 impl Cap {
+    fn records(at: u32) -> Self {
+        Self { at: BatchCap::Records(u64::from(at)), from: f64::from(at), factor: 1.0, what: "" }
+    }
+
     fn is_reached(&self, batch: &Kept) -> bool {
         match self.at {
             BatchCap::Bytes(_) => batch.records > 1 && f64::from(batch.bytes) * self.factor >= self.from,
@@ -155,25 +164,46 @@ impl Cap {
 fn cap_of(kept: &[Kept], known: &Known<'_>) -> Option<Cap> {
     let packed = kept.iter().filter(|batch| batch.is_packed).count();
     if packed * 2 > kept.len() {
-        count_cap(kept).or_else(|| packed_cap(kept, 1.0, "")).or_else(|| {
-            let plain = known.ratio.max(1.0);
-            (plain > 1.05).then(|| packed_cap(kept, plain, " before compression")).flatten()
-        })
-    } else {
-        count_cap(kept).or_else(|| plain_cap(kept))
+        let plain = known.ratio.max(1.0);
+        let before = || (plain > 1.05).then(|| packed_cap(kept, plain, " before compression")).flatten();
+        let found = usual_count_cap(kept).or_else(|| packed_cap(kept, 1.0, "")).or_else(before);
+        return found.or_else(|| any_count_cap(kept));
     }
+    let by_size = plain_cap(kept);
+    let is_usual = |cap: &Cap| matches!(cap.at, BatchCap::Bytes(bytes) if USUAL_CAPS.contains(&bytes));
+    let by_count = || any_count_cap(kept).filter(|cap| by_size.is_none() || is_likelier(cap, kept, known));
+    usual_count_cap(kept).or(by_size.filter(is_usual)).or_else(by_count).or(by_size)
+}
+
+/// Whether batches end at a number of records rather than at a size, where both would do.
+fn is_likelier(by_count: &Cap, kept: &[Kept], known: &Known<'_>) -> bool {
+    let full = kept.iter().filter(|batch| by_count.is_reached(batch)).map(|batch| batch.bytes);
+    known.is_nameless || is_by_count(by_count.from as u32, full, record_bytes(kept))
+}
+
+/// Whether batches of so many records end there because of their number: they differ in size, or the number is a round one. Records of one
+/// size end at both, and nobody can tell which was set; without a producer id it is librdkafka, which alone has a setting for the number.
+pub(crate) fn is_by_count(records: u32, sizes: impl Iterator<Item = u32>, record_bytes: f64) -> bool {
+    let sizes = sorted(sizes.map(u64::from));
+    let (low, high) = (quantile(&sizes, 0.05).unwrap_or(0), quantile(&sizes, 0.95).unwrap_or(0));
+    (high - low) as f64 > record_bytes || records.is_multiple_of(10) || records.is_power_of_two()
 }
 
 /// The least limit that the largest batch fits into, where one record more would not.
 fn plain_cap(kept: &[Kept]) -> Option<Cap> {
     let most = kept.iter().filter(|batch| batch.records > 1).map(|batch| u64::from(batch.bytes)).max()?;
-    let record = record_bytes(kept).max(1.0);
-    // Records differ in size; a batch with room for one in the mean may have none for the next.
-    let room = 1.25 * record + 8.0;
-    let at = caps_from(most).find(|cap| ((cap - most) as f64) < room && is_believable(*cap, record))?;
+    let (at, room) = size_above(most, record_bytes(kept).max(1.0))?;
     let cap = Cap { at: BatchCap::Bytes(at), from: at as f64 - room, factor: 1.0, what: "" };
     let full = kept.iter().filter(|batch| cap.is_reached(batch)).count();
     (full as f64 >= CAPPED_SHARE * kept.len() as f64).then_some(cap)
+}
+
+/// A size that people set, which the largest batch fits into and one record more does not, and the room that is left for that.
+pub(crate) fn size_above(most: u64, record: f64) -> Option<(u64, f64)> {
+    // Records differ in size; a batch with room for one in the mean may have none for the next.
+    let room = 1.25 * record + 8.0;
+    let at = caps_from(most).find(|cap| ((cap - most) as f64) < room && is_believable(*cap, record))?;
+    Some((at, room))
 }
 
 fn is_believable(cap: u64, record: f64) -> bool {
@@ -216,16 +246,22 @@ fn is_cut_by_time(kept: &[Kept]) -> bool {
     spans.len() >= LEAST && of_spans.zip(of_sizes).is_some_and(|(spans, sizes)| spans < 0.5 * sizes)
 }
 
-fn count_cap(kept: &[Kept]) -> Option<Cap> {
+fn usual_count_cap(kept: &[Kept]) -> Option<Cap> {
     let most = kept.iter().map(|batch| batch.records).max()?;
     let at = USUAL_COUNTS.into_iter().find(|count| *count == most)?;
     let full = kept.iter().filter(|batch| batch.records == at).count();
-    (full as f64 >= CAPPED_SHARE * kept.len() as f64).then_some(Cap {
-        at: BatchCap::Records(u64::from(at)),
-        from: f64::from(at),
-        factor: 1.0,
-        what: "",
-    })
+    (full as f64 >= CAPPED_SHARE * kept.len() as f64).then(|| Cap::records(at))
+}
+
+fn any_count_cap(kept: &[Kept]) -> Option<Cap> {
+    let timed = |batch: &Kept| {
+        let span_ms = batch.span_ms()?;
+        Some(Timed { begin_ms: batch.begin_ms, span_ms, records: batch.records })
+    };
+    let batches: Vec<Timed> = kept.iter().filter_map(timed).collect();
+    // Without times of the producer nothing says whether time closed them.
+    let is_timed = batches.len() * 2 > kept.len();
+    is_timed.then(|| counted::limit(&batches)).flatten().map(Cap::records)
 }
 
 /// Batches that were not full.
@@ -315,13 +351,6 @@ impl<'a> Rest<'a> {
         let mut begins: Vec<i64> = self.rest().map(|batch| batch.begin_ms).collect();
         begins.sort_unstable();
         let Some(gap_ms) = mean_gap_ms(&begins) else { return BatchTrigger::Unknown };
-        if self.known.is_nameless {
-            habits.evidence.push(format!(
-                "single records without a producer id, one in {gap_ms:.1} ms: one producer that waits for each, or many that send few; with \
-                 ids (enable.idempotence) they could be told apart"
-            ));
-            return BatchTrigger::Unknown;
-        }
         if gap_ms > RARE_GAP_MS {
             habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
             return BatchTrigger::Alone;
@@ -329,13 +358,20 @@ impl<'a> Rest<'a> {
         if let Some(linger_ms) = floor_ms(&begins) {
             habits.linger_ms = Some(linger_ms);
             habits.evidence.push(format!(
-                "single records, one in {gap_ms:.1} ms, and none within {linger_ms} ms of the one before: each waits for the one before and for a \
-                 linger of {linger_ms} ms"
+                "single records, one in {gap_ms:.1} ms, and none within {linger_ms} ms of the one before: each waits for the one before, and for \
+                 {linger_ms} ms at least, which is a linger, or what an answer takes"
             ));
             return BatchTrigger::OneByOne;
         }
         let pairs = self.rest().filter(|batch| batch.records > 1).count();
-        let (waits, why) = match why_one_by_one(&begins, gap_ms, pairs) {
+        let why = match self.known.is_nameless {
+            true => is_regular(&begins),
+            false => why_one_by_one(&begins, gap_ms, pairs),
+        };
+        if self.known.is_nameless && why.is_none() {
+            return nameless_singles(habits, gap_ms);
+        }
+        let (waits, why) = match why {
             Some(Waits::NoPairs(expected)) => (
                 BatchTrigger::OneByOne,
                 format!(
@@ -368,11 +404,11 @@ impl<'a> Rest<'a> {
             habits.evidence.push(seen);
             return vec![(BatchTrigger::Drained, 1.0)];
         }
-        let Some(ceiling) = ceiling(&self.spans) else {
+        let Some(ceiling) = ceiling(&self.spans).filter(|ceiling| self.waits_out(*ceiling)) else {
             let middle = quantile(&self.spans, 0.5).unwrap_or(0);
             habits.evidence.push(format!(
-                "batches of several records span {middle} ms (50 %) to {most} ms (90 %), and nothing cuts them off: they were sent when the \
-                 sender was free"
+                "batches of several records span {middle} ms (50 %) to {most} ms (90 %), and no linger cuts them off: they were sent when \
+                 the sender was free (linger 0)"
             ));
             return vec![(BatchTrigger::SenderFree, 1.0)];
         };
@@ -392,6 +428,19 @@ impl<'a> Rest<'a> {
             ));
         }
         vec![(BatchTrigger::Time, 1.0 - drained), (BatchTrigger::Drained, drained)]
+    }
+
+    /// Whether a ceiling of a few milliseconds is a linger: then hardly any batch of a partition begins earlier after the one before it. A busy
+    /// sender without a linger has such spans as well.
+    fn waits_out(&self, ceiling_ms: u64) -> bool {
+        if ceiling_ms > SHORT_MS {
+            return true;
+        }
+        let gaps = sorted(gaps(self.kept).into_iter().map(|(_, gap)| gap));
+        // Timers that are late make a ceiling of two out of one, and none of one.
+        let least_ms = ceiling_ms.min(2);
+        let shorter = gaps.partition_point(|gap| *gap < least_ms);
+        gaps.len() >= LEAST && shorter as f64 <= SHORTER * gaps.len() as f64
     }
 
     /// Share of the batches that are not full which were drained along with another one. Supposing that all are, a broker's batches fall into
@@ -493,24 +542,13 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Gaps between single records that a floor rests on.
-const GAPS_OF_A_FLOOR: usize = 200;
-/// Share of the gaps that may lie below the floor: clocks are rounded, and may be set.
-const BELOW_FLOOR: f64 = 0.005;
-/// A floor is a linger only where most gaps lie right above it, as the median does within this factor. A round trip comes on top of it.
-const NEAR_FLOOR: f64 = 1.6;
-
-/// The shortest time between single records, where it is a linger: hardly any gap is shorter, and most are little longer. Arrivals that know
-/// nothing of each other have no such floor, and a beat scatters to both sides of its period.
-fn floor_ms(begins: &[i64]) -> Option<u64> {
-    let gaps = sorted(begins.windows(2).map(|pair| pair[1].abs_diff(pair[0])));
-    let (floor, middle) = (quantile(&gaps, BELOW_FLOOR)?, quantile(&gaps, 0.5)?);
-    let is_near = middle as f64 <= NEAR_FLOOR * floor as f64;
-    // A beat has as many gaps below its period as above it.
-    let (below, above) =
-        (gaps.partition_point(|gap| *gap < middle), gaps.len() - gaps.partition_point(|gap| *gap <= middle));
-    let is_skewed = above as f64 >= 2.0 * below as f64 || middle <= floor + 1;
-    (gaps.len() >= GAPS_OF_A_FLOOR && floor >= 2 && is_near && is_skewed).then_some(floor)
+/// Several producers without an id never share a batch, so that no pair among them is no sign of one that waits.
+fn nameless_singles(habits: &mut Habits, gap_ms: f64) -> BatchTrigger {
+    habits.evidence.push(format!(
+        "single records without a producer id, one in {gap_ms:.1} ms, sent before a second one came: no linger is set (linger 0), one producer \
+         waits for each answer, or many send few each; with ids (enable.idempotence) they could be told apart"
+    ));
+    BatchTrigger::Alone
 }
 
 /// Where spans end, though a few are longer: the time with by far more of them below it than above it. Milliseconds are rounded on both
@@ -593,20 +631,20 @@ fn stays(kept: &[Kept]) -> f64 {
 }
 
 /// Standard deviation over mean, less a variance that is known.
-fn variation(values: &[f64], known_variance: f64) -> Option<f64> {
+pub(crate) fn variation(values: &[f64], known_variance: f64) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
     (mean > 0.0).then(|| (variance - known_variance).max(0.0).sqrt() / mean)
 }
 
-fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
+pub(crate) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut all: Vec<u64> = values.collect();
     all.sort_unstable();
     all
 }
 
 /// Nearest rank.
-fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
+pub(crate) fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
     let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied()
 }
@@ -810,6 +848,29 @@ mod tests {
         assert!((95..=100).contains(&found.linger_ms.unwrap()), "{found:?}");
     }
 
+    /// A sender without a linger takes what has come when it is free: its spans end where its requests do.
+    #[test]
+    fn a_busy_sender_of_short_requests_has_no_linger() {
+        let mut dice = Dice(23);
+        let (mut at, mut free, mut kept) = (0.0, 0.0, Vec::new());
+        let mut waiting: Vec<f64> = Vec::new();
+        while kept.len() < 3_000 {
+            at += dice.gap_us(3_000.0);
+            while free <= at && !waiting.is_empty() {
+                let (first, last) = (waiting[0], waiting[waiting.len() - 1]);
+                kept.push(batch(0, first, last, 61 + waiting.len() as u32 * 100, waiting.len() as u32));
+                waiting.clear();
+                free += 1_200.0 + 900.0 * dice.roll();
+            }
+            waiting.push(at);
+            free = free.max(at);
+        }
+        let found = habits(&kept, &known());
+        assert_eq!((main_trigger(&found).0, found.linger_ms), (BatchTrigger::SenderFree, None), "{found:?}");
+        let lingers = habits(&lingering(&[3_000.0], 3.0, 1 << 20, false, 100), &known());
+        assert_eq!(main_trigger(&lingers).0, BatchTrigger::Time, "{lingers:?}");
+    }
+
     #[test]
     fn what_was_begun_behind_a_full_batch_goes_with_it() {
         let mut dice = Dice(13);
@@ -899,7 +960,7 @@ mod tests {
             .collect();
         assert_eq!(main_trigger(&habits(&parts, &known())), (BatchTrigger::OneByOne, 1.0));
         let nameless = Known { is_nameless: true, ..known() };
-        assert_eq!(main_trigger(&habits(&quickly, &nameless)), (BatchTrigger::Unknown, 1.0), "one, or many");
+        assert_eq!(main_trigger(&habits(&quickly, &nameless)), (BatchTrigger::Alone, 1.0), "one, or many");
         let mut at = 0.0;
         let arrive: Vec<Kept> = (0..3_000)
             .map(|_| {

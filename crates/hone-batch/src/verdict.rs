@@ -21,14 +21,21 @@ const SMALL_SHARE: f64 = 0.2;
 const LEAST_SHARE: f64 = 0.02;
 /// A sender that is kept waiting for longer in the mean is waiting for the broker.
 const KEPT_WAITING_MS: u64 = 20;
-/// Bytes of a batch's header.
-const HEADER: f64 = 61.0;
+/// Records without a key, from this share on, which stay with one partition at a time.
+const KEYLESS_SHARE: f64 = 0.05;
+/// Where nothing was replayed.
+const REPLAY: &str =
+    "`hone batch whatif` replays the topic's records and says which linger and batch size bring what";
 
+/// What helps where no linger does, and the same for records with keys.
+pub const FEWER: &str =
+    "write with fewer producers, to fewer partitions, or with a sticky partitioner for records without keys";
+/// See [`FEWER`].
+pub const FEWER_FOR_KEYS: &str = "write to fewer partitions, or with fewer producers for the same keys";
 /// For clients of others.
-const UNTUNABLE: &str = ". Where the clients can't be changed, `hone batch caching` tells what acknowledging from memory would bring, and lose";
+pub const UNTUNABLE: &str = ". Where the clients can't be changed, `hone batch caching` tells what acknowledging from memory would bring, and lose";
 const BLOG: &str = "Batch tuning in Redpanda, parts 1 and 2";
 const ARRIVALS: &str = "E[n] = 1 + rate x linger, for a producer and a partition";
-const ARRIVALS_TOGETHER: &str = "E[n] = (1 + P x) / (1 + (P - 1) (1 - e^-x)), x = rate x linger, for a producer's P partitions of one broker";
 const ACCUMULATOR: &str = "Kafka's RecordAccumulator.drain";
 
 /// A topic, as far as verdicts need it.
@@ -69,8 +76,6 @@ pub struct Writer<'a> {
     pub rate: Option<f64>,
     /// Partitions that it writes to.
     pub partitions: usize,
-    /// Of those, how many one broker leads, in the mean: a client that drains along sends them together.
-    pub together: f64,
     /// How many producers it is at least.
     pub mixed: usize,
     /// Median of the times from first to last record.
@@ -213,8 +218,8 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         BatchTrigger::OneByOne if writer.habits.linger_ms.is_some_and(|linger| linger > 0) => {
             let linger = writer.habits.linger_ms.unwrap_or(0);
             let action = format!(
-                "set linger to 0: each record waits {linger} ms for others that never come. Or let the application send without waiting for \
-                 the answer; then the linger fills batches"
+                "set linger to 0: the sender waits for each answer, so each record waits {linger} ms (the linger, or the least time of an answer) \
+                 for others that never come. Or let the application send without waiting; then the linger fills batches"
             );
             told(BatchVerdict::SyncSender, action + UNTUNABLE, "a closed loop sends one record a round trip, and waits out the linger each time")
         }
@@ -238,8 +243,7 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         ),
         BatchTrigger::Time | BatchTrigger::Drained | BatchTrigger::SenderFree | BatchTrigger::Alone => {
             let (verdict, action) = by_linger(topic, writer);
-            let is_together = shows(writer.habits, BatchTrigger::Drained);
-            told(verdict, action, if is_together { ARRIVALS_TOGETHER } else { ARRIVALS })
+            told(verdict, action, ARRIVALS)
         }
     }
 }
@@ -262,7 +266,7 @@ fn larger(cap: Option<BatchCap>) -> String {
     }
 }
 
-/// The linger that would do it, or that none would.
+/// Whether a second record comes within the longest linger that the user tolerates. How much one brings is for a replay to say.
 fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
     let Some(rate) = writer.rate.filter(|rate| *rate > 0.0) else {
         return (
@@ -270,77 +274,23 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
             "the times of the records tell no rate; look at a longer time (--last)".to_owned(),
         );
     };
-    // Whose linger is over takes the others along, which waited for less.
-    let together = if shows(writer.habits, BatchTrigger::Drained) { writer.together } else { 1.0 };
-    let needed_ms = |bytes: f64| linger_for(bytes, writer.habits.record_bytes, rate, together);
-    let bearable = topic.tolerable_linger_ms;
-    let (least, better) = (needed_ms(LEAST_BYTES), needed_ms(BETTER_BYTES));
-    let wait = |linger: f64| mean_wait_ms(linger, rate);
-    let small = writer.mean_bytes < LEAST_BYTES;
-    let today = writer.habits.linger_ms.unwrap_or(0) as f64;
-    let is_enough = |needed: f64| needed > today;
-    if better <= bearable && is_enough(better) {
-        let text = format!(
-            "linger of {} ms for batches of 16 KiB (records wait {:.0} ms in the mean){}",
-            better.ceil(),
-            wait(better),
-            if small { format!(", {} ms for 4 KiB", least.ceil()) } else { String::new() }
-        );
-        return (BatchVerdict::LingerBound, text);
+    // A sticky partitioner sends all of them to one partition at a time.
+    let is_keyless = topic.keys.is_some_and(|keys| keys.keyed_share < KEYLESS_SHARE);
+    let at_once = if is_keyless { writer.partitions as f64 } else { 1.0 };
+    if rate * at_once * topic.tolerable_linger_ms / 1e3 >= 1.0 {
+        return (BatchVerdict::LingerBound, REPLAY.to_owned());
     }
-    if small && least <= bearable && is_enough(least) {
-        let text = format!(
-            "linger of {} ms for batches of 4 KiB (records wait {:.0} ms in the mean); 16 KiB would take {better:.0} ms",
-            least.ceil(),
-            wait(least)
-        );
-        return (BatchVerdict::LingerBound, text);
-    }
-    if better <= bearable {
-        let text = format!(
-            "it waits for up to {today} ms already, which would fill 16 KiB if records came evenly; they come in bursts, or to some of its \
-             partitions only: look at those"
-        );
-        return (BatchVerdict::NoEvidence, text);
-    }
-    let aim = if small { "4 KiB" } else { "16 KiB" };
-    let takes = if small { least } else { better };
     let each = format!(
-        "{rate:.1} records/s to each of {} partitions: {aim} would take a linger of {takes:.0} ms, more than {bearable:.0}",
-        writer.partitions
+        "{rate:.1} records/s to each of {} partitions: few come within a linger of {:.0} ms",
+        writer.partitions, topic.tolerable_linger_ms
     );
     let keyed = topic
         .keys
         .is_some_and(|keys| keys.keyed_share > 0.95 && keys.distinct as usize >= 4 * topic.partitions);
     if keyed && topic.partitions >= 8 {
-        return (
-            BatchVerdict::KeySpread,
-            format!("{each}; fewer partitions, or fewer producers for the same keys"),
-        );
+        return (BatchVerdict::KeySpread, format!("{each}; {FEWER_FOR_KEYS}"));
     }
-    let action = "fewer producers, fewer partitions, or a sticky partitioner for records without keys; linger alone will not do it";
-    (BatchVerdict::RateStarved, format!("{each}; {action}{UNTUNABLE}"))
-}
-
-/// Milliseconds that a batch must stay open to hold so many bytes, of records that take so many bytes each and come at this rate a second to a
-/// partition, where so many partitions are sent together: the inverse of `E[n] = (1 + P x) / (1 + (P - 1) (1 - e^-x))` with `x = rate x linger`
-/// (a simulation of RecordAccumulator.drain meets it to 0.01), which is `1 + x` for one.
-fn linger_for(bytes: f64, record_bytes: f64, rate: f64, together: f64) -> f64 {
-    let records = (bytes - HEADER).max(0.0) / record_bytes.max(1.0);
-    let held = |x: f64| (1.0 + together * x) / (1.0 - (together - 1.0) * (-x).exp_m1());
-    // It grows with x, and never falls behind x alone.
-    let (mut low, mut high) = (0.0, records.max(1.0));
-    for _ in 0..64 {
-        let middle = f64::midpoint(low, high);
-        if held(middle) < records { low = middle } else { high = middle }
-    }
-    1e3 * low / rate
-}
-
-/// Mean wait of a record in a batch that is open for the linger: `L (1 + x/2) / (1 + x)`, with `x` records in that time beside the first.
-pub fn mean_wait_ms(linger_ms: f64, rate: f64) -> f64 {
-    let others = rate * linger_ms / 1e3;
-    linger_ms * (1.0 + others / 2.0) / (1.0 + others)
+    (BatchVerdict::RateStarved, format!("{each}; {FEWER}{UNTUNABLE}"))
 }
 
 /// Records without keys that go to all partitions in turn (Java did so before KIP-480, and its RoundRobinPartitioner does).
@@ -407,7 +357,6 @@ mod tests {
             small_share: 1.0,
             rate: Some(rate),
             partitions: 6,
-            together: 6.0,
             mixed: 1,
             middle_span_ms: Some(3),
             habits,
@@ -452,57 +401,23 @@ mod tests {
     }
 
     #[test]
-    fn a_linger_is_named_where_one_would_do() {
-        // 16384 - 61 bytes hold 163.23 records of 100 bytes.
-        let (verdict, action) = reason_of(BatchTrigger::Time, 10_000.0);
-        assert_eq!(verdict, BatchVerdict::LingerBound);
-        assert!(action.starts_with("linger of 17 ms for batches of 16 KiB (records wait 8 ms"), "{action}");
+    fn a_second_record_within_the_tolerable_linger_is_what_a_linger_needs() {
         let (verdict, action) = reason_of(BatchTrigger::Time, 500.0);
         assert_eq!(verdict, BatchVerdict::LingerBound);
-        assert!(action.starts_with("linger of 79 ms for batches of 4 KiB"), "{action}");
-        let (verdict, action) = reason_of(BatchTrigger::Alone, 20.0);
+        assert!(action.contains("hone batch whatif"), "{action}");
+        let (verdict, action) = reason_of(BatchTrigger::Alone, 5.0);
         assert_eq!(verdict, BatchVerdict::RateStarved);
-        assert!(action.contains("linger alone will not do it"), "{action}");
-        // None that the application would not bear.
-        let bearing = |tolerable_linger_ms| {
+        assert!(action.starts_with("5.0 records/s to each of 6 partitions"), "{action}");
+        let with = |tolerable_linger_ms, keyed_share| {
             let habits = habits(BatchTrigger::Time);
-            by_linger(&Topic { tolerable_linger_ms, ..topic(561.0, 5_000.0) }, &writer(&habits, 10_000.0))
+            let keys = KeyUse { records: 100, keyed_share, ..KeyUse::default() };
+            let topic = Topic { tolerable_linger_ms, keys: Some(&keys), ..topic(561.0, 5_000.0) };
+            by_linger(&topic, &writer(&habits, 100.0)).0
         };
-        assert!(bearing(17.0).1.starts_with("linger of 17 ms for batches of 16 KiB"), "{}", bearing(17.0).1);
-        assert!(bearing(16.0).1.starts_with("linger of 4 ms for batches of 4 KiB"), "{}", bearing(16.0).1);
-        assert_eq!(bearing(3.0).0, BatchVerdict::RateStarved);
-        assert!(bearing(3.0).1.contains("would take a linger of 4 ms, more than 3"), "{}", bearing(3.0).1);
-    }
-
-    #[test]
-    fn partitions_that_are_sent_together_take_a_longer_linger() {
-        let linger = |records: f64, together| linger_for(records * 100.0 + HEADER, 100.0, 1_000.0, together);
-        assert!((linger(4.0, 1.0) - 3.0).abs() < 1e-9, "{}", linger(4.0, 1.0));
-        assert_eq!(linger(0.5, 10.0), 0.0);
-        // (1 + 10 x) / (1 + 9 (1 - e^-x)) is 4 at 3.83.
-        let found = linger(4.0, 10.0);
-        assert!((found - 3.83).abs() < 0.01, "{found}");
-        let x = found;
-        let held = (1.0 + 10.0 * x) / (1.0 + 9.0 * (1.0 - (-x).exp()));
-        assert!((held - 4.0).abs() < 1e-6, "{held}");
-        // Of a writer, only where some are drained along.
-        let told = |triggers| {
-            let habits = Habits { triggers, record_bytes: 1_000.0, ..Habits::default() };
-            by_linger(&topic(561.0, 5_000.0), &Writer { together: 10.0, ..writer(&habits, 200.0) }).1
-        };
-        let alone = told(vec![(BatchTrigger::Time, 1.0)]);
-        let along = told(vec![(BatchTrigger::Time, 0.3), (BatchTrigger::Drained, 0.7)]);
-        assert!(alone.contains("linger of 77 ms for batches of 16 KiB"), "{alone}");
-        assert!(alone.contains(", 16 ms for 4 KiB"), "{alone}");
-        assert!(along.contains(", 20 ms for 4 KiB"), "{along}");
-        // The rule that is told is the one that was used.
-        for (triggers, rule) in [
-            (vec![(BatchTrigger::Time, 1.0)], ARRIVALS),
-            (vec![(BatchTrigger::Time, 0.7), (BatchTrigger::Drained, 0.3)], ARRIVALS_TOGETHER),
-        ] {
-            let habits = Habits { triggers, record_bytes: 1_000.0, ..Habits::default() };
-            assert_eq!(findings(&topic(561.0, 5_000.0), &[writer(&habits, 200.0)])[1].rule, rule);
-        }
+        assert_eq!(with(10.0, 1.0), BatchVerdict::LingerBound);
+        assert_eq!(with(9.0, 1.0), BatchVerdict::RateStarved);
+        // All six partitions' records come to one at a time.
+        assert_eq!(with(2.0, 0.0), BatchVerdict::LingerBound);
     }
 
     #[test]
@@ -554,14 +469,5 @@ mod tests {
         let several = Writer { mixed: 4, ..writer(&all_open, 500.0) };
         let found = findings(&without_keys, &[several]);
         assert!(found.iter().all(|finding| finding.verdict != BatchVerdict::RoundRobin), "{found:?}");
-    }
-
-    #[test]
-    fn the_wait_goes_from_the_whole_linger_to_half_of_it() {
-        // The figures of the simulation: x = 0.05, 0.5 and 5.
-        for (others, share) in [(0.05, 0.98), (0.5, 0.83), (5.0, 0.58)] {
-            let found = mean_wait_ms(10.0, others * 100.0) / 10.0;
-            assert!((found - share).abs() < 0.005, "{others}: {found}");
-        }
     }
 }

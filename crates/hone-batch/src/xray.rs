@@ -1,6 +1,6 @@
 //! A topic looked into: takes record sets as they come, in bounded memory, and ends as what is told of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{
@@ -374,9 +374,7 @@ impl Sight {
             .collect();
         let writers: Vec<Writer<'_>> = looked
             .iter()
-            .map(|(id, sums, kept, habits)| {
-                writer(*id, sums, kept, habits, seconds, told.nameless_at_least, &facts.leaders)
-            })
+            .map(|(id, sums, kept, habits)| writer(*id, sums, kept, habits, seconds, told.nameless_at_least))
             .collect();
         let topic = Topic {
             mean_bytes: told.mean_bytes.map_or(0.0, |mean| mean.value),
@@ -412,10 +410,8 @@ fn writer<'a>(
     habits: &'a Habits,
     seconds: Option<f64>,
     nameless_at_least: usize,
-    leaders: &BTreeMap<i32, usize>,
 ) -> Writer<'a> {
     let partitions = kept.chunk_by(|one, other| one.partition == other.partition).count().max(1);
-    let brokers: BTreeSet<Option<&usize>> = kept.iter().map(|batch| leaders.get(&batch.partition)).collect();
     // Of those without an id each has a share.
     let mixed = if id < 0 { nameless_at_least.max(1) } else { 1 };
     let mut spans: Vec<u64> =
@@ -433,7 +429,6 @@ fn writer<'a>(
         small_share: small().count() as f64 / kept.len().max(1) as f64,
         rate: rate.map(|rate| rate / (partitions * mixed) as f64),
         partitions,
-        together: partitions as f64 / brokers.len().max(1) as f64,
         mixed,
         middle_span_ms: spans.get(spans.len() / 2).copied(),
         habits,

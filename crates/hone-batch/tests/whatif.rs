@@ -6,9 +6,9 @@ use hone_batch::whatif::predict::{Case, Change, Partitioner, what_if};
 use hone_batch::whatif::shrink::Shrink;
 use hone_batch::whatif::simulate::{Brokers, Placing, Plan, Replay, replay};
 use hone_batch::whatif::stream::{Gathered, Gatherer, Limits, NO_KEY, Stream};
-use hone_kafka::batch::{batches, set_producer};
+use hone_kafka::batch::{batches, set_producer, set_transactional};
 use hone_kafka::{BatchBuilder, Codec};
-use hone_record::{Envelope, WhatIf};
+use hone_record::{BatchAdvice, Envelope, WhatIf};
 
 const BEGIN_MS: i64 = 1_700_000_000_000;
 
@@ -107,7 +107,7 @@ fn gather(sets: &[(u32, Vec<u8>)], partitions: u32) -> Gathered {
 
 fn case(gathered: &Gathered, partitions: u32) -> Case<'_> {
     let leads = Some(vec![0; partitions as usize]);
-    Case { gathered, told: Told::default(), leads, partitions, seed: 7 }
+    Case { gathered, told: Told::default(), leads, partitions, seed: 7, tolerable_us: 100_000 }
 }
 
 #[track_caller]
@@ -123,6 +123,129 @@ fn waiting(seed: u64, records: u32, least_us: f64, spread_us: f64) -> Vec<(u64, 
         (at as u64, 0)
     };
     (0..records).map(next).collect()
+}
+
+/// Records of one producer in transactions of so many milliseconds: the truth, and its batches with the markers between them.
+fn in_transactions(
+    arrivals: &[(u64, u32)],
+    every_ms: u64,
+    rules: &Rules,
+    one: &Brokers,
+) -> (Stream, Vec<(u32, Vec<u8>)>) {
+    let number = |index: usize| arrivals[index].0 / 1_000 / every_ms;
+    let is_last = |index: usize| index + 1 == arrivals.len() || number(index) != number(index + 1);
+    let mut truth = stream(arrivals);
+    truth.commits = (0..arrivals.len()).filter(|index| is_last(*index)).map(|index| index as u32).collect();
+    let mut lanes: Vec<Vec<usize>> = vec![Vec::new(); truth.partitions() as usize];
+    arrivals.iter().enumerate().for_each(|(index, (_, partition))| lanes[*partition as usize].push(index));
+    let (mut gone, mut sets) = (vec![0; lanes.len()], Vec::new());
+    for made in run(&truth, rules, one, &Shrink::none()).made {
+        let lane = &lanes[made.partition as usize];
+        let first = gone[made.partition as usize];
+        let own = &lane[first..first + made.records as usize];
+        gone[made.partition as usize] += own.len();
+        let mut builder = BatchBuilder::new(Codec::None);
+        own.iter().for_each(|index| {
+            builder.push(None, Some(&value(*index)), BEGIN_MS + (arrivals[*index].0 / 1_000) as i64);
+        });
+        let mut bytes = builder.build().unwrap();
+        set_producer(&mut bytes, 5, 0, first as i32).unwrap();
+        set_transactional(&mut bytes, false).unwrap();
+        sets.push((made.partition, bytes));
+        let last = own[own.len() - 1];
+        if lane.get(first + own.len()).is_none_or(|next| number(*next) != number(last)) {
+            let mut marker = BatchBuilder::new(Codec::None);
+            marker.push(Some(b"kind"), Some(b"epoch"), BEGIN_MS + (arrivals[last].0 / 1_000) as i64 + 1);
+            let mut bytes = marker.build().unwrap();
+            set_producer(&mut bytes, 5, 0, -1).unwrap();
+            set_transactional(&mut bytes, true).unwrap();
+            sets.push((made.partition, bytes));
+        }
+    }
+    (truth, sets)
+}
+
+#[test]
+fn the_end_of_a_transaction_closes_batches_whatever_the_linger() {
+    let arrivals = poisson(&[400.0, 150.0, 50.0], 30.0, 12);
+    let one = Brokers { rtt_us: 800, ..Brokers::one() };
+    let rules = Client::Java4.defaults();
+    let (truth, sets) = in_transactions(&arrivals, 20, &rules, &one);
+    let gathered = gather(&sets, 3);
+    assert_eq!(gathered.producers[0].stream.commits.len(), truth.commits.len(), "each commit is found once");
+    let change = Change { linger_us: Some(100_000), ..Change::default() };
+    let found = what_if(&case(&gathered, 3), &change, &|| true).unwrap();
+    assert_eq!(found.refused, None, "{:?}", found.producers);
+    let longer = rules.with_linger_us(100_000);
+    let came = run(&truth, &longer, &one, &Shrink::none()).total.batches as f64;
+    let foreseen = found.predicted.unwrap();
+    near(foreseen.batches_per_s.value * found.window_s, came, 0.03);
+    assert!(foreseen.figures.sent_by.unwrap().commit > 0.9);
+    let without = run(&stream(&arrivals), &longer, &one, &Shrink::none()).total.batches as f64;
+    assert!(came > 2.0 * without, "without transactions a linger would bring far more: {came}, {without}");
+    // Longer than a transaction brings nothing more.
+    let Some(BatchAdvice::Set { linger_ms: Some(linger_ms), target_bytes: None, .. }) = found.advice else {
+        panic!("{:?}", found.advice)
+    };
+    assert!((15.0..=30.0).contains(&linger_ms), "{linger_ms}");
+}
+
+#[test]
+fn a_bound_on_records_is_read_off_and_raising_it_is_advised() {
+    let arrivals = poisson(&[1_500.0, 1_500.0], 20.0, 14);
+    let one = Brokers { rtt_us: 800, ..Brokers::one() };
+    let rules = Client::Librdkafka.defaults().with_linger_us(50_000).with_batch_records(37);
+    let gathered = gather(&written(&arrivals, &rules, &one, -1), 2);
+    let change = Change { linger_us: Some(200_000), ..Change::default() };
+    let found = what_if(&case(&gathered, 2), &change, &|| true).unwrap();
+    assert_eq!(found.refused, None, "{:?}", found.producers);
+    assert_eq!(found.producers[0].settings.as_ref().unwrap().batch_records, Some(37));
+    let came =
+        run(&stream(&arrivals), &rules.clone().with_linger_us(200_000), &one, &Shrink::none()).total.batches;
+    near(found.predicted.unwrap().batches_per_s.value * found.window_s, came as f64, 0.03);
+    let Some(BatchAdvice::Set { batch_records: Some(10_000), linger_ms: None, effect, .. }) = found.advice
+    else {
+        panic!("{:?}", found.advice)
+    };
+    let truth = |rules: &Rules| run(&stream(&arrivals), rules, &one, &Shrink::none()).total.batches as f64;
+    let change = truth(&rules.clone().with_batch_records(10_000)) / truth(&rules) - 1.0;
+    assert!((effect.batches_change - change).abs() < 0.03, "{effect:?}, {change}");
+}
+
+#[test]
+fn what_is_advised_brings_what_it_says() {
+    let one = Brokers { rtt_us: 800, ..Brokers::one() };
+    let of = |rate: f64, rules: &Rules, tolerable_us: u64| {
+        let arrivals = poisson(&[rate; 4], 40.0, 15);
+        let gathered = gather(&written(&arrivals, rules, &one, 6), 4);
+        let found =
+            what_if(&Case { tolerable_us, ..case(&gathered, 4) }, &Change::default(), &|| true).unwrap();
+        assert_eq!(found.refused, None, "{:?}", found.producers);
+        (arrivals, found.advice.unwrap())
+    };
+    let rules = Client::Java4.defaults();
+    let (arrivals, advice) = of(2_000.0, &rules, 200_000);
+    let BatchAdvice::Set {
+        linger_ms: Some(linger_ms), batch_bytes, target_bytes: Some(16_384), effect, ..
+    } = advice
+    else {
+        panic!("{advice:?}")
+    };
+    assert!(linger_ms <= 200.0, "{linger_ms}");
+    let bytes = u32::try_from(batch_bytes.expect("16 KiB of the mean need more than 16 KiB")).unwrap();
+    let then = rules.clone().with_linger_us((linger_ms * 1e3) as u64).with_batch_bytes(bytes);
+    let truth = |rules: &Rules| run(&stream(&arrivals), rules, &one, &Shrink::none());
+    let (before, after) = (truth(&rules), truth(&then));
+    assert!(after.total.mean_bytes() >= 0.98 * 16_384.0, "{}", after.total.mean_bytes());
+    let change = after.total.batches as f64 / before.total.batches as f64 - 1.0;
+    assert!((effect.batches_change - change).abs() < 0.02, "{effect:?}, {change}");
+    let wait_ms = |done: &Replay| done.waits_us.quantile(0.5).unwrap() as f64 / 1e3;
+    near(effect.wait_ms_p50_change, wait_ms(&after) - wait_ms(&before), 0.1);
+    // What the user does not tolerate is not advised.
+    let (_, less) = of(1_000.0, &rules, 10_000);
+    assert!(matches!(less, BatchAdvice::Set { linger_ms: Some(10.0), target_bytes: None, .. }), "{less:?}");
+    let (_, starved) = of(2.0, &rules, 50_000);
+    assert!(matches!(starved, BatchAdvice::Starved { tolerable_ms: 50.0, .. }), "{starved:?}");
 }
 
 #[test]
@@ -439,12 +562,32 @@ fn keys_that_lie_elsewhere_and_senders_who_wait_are_refused() {
     let found = what_if(&Case { told, ..case(&gathered, 4) }, &change, &|| true).unwrap();
     assert!(found.refused.as_ref().is_some_and(|why| why.contains("murmur2")), "{:?}", found.refused);
     assert!(found.predicted.is_none() && found.replayed.is_some());
-    let waiting = waiting(4, 2_000, 6e3, 2e3);
-    let gathered = gather(&written(&waiting, &Client::Java3.defaults(), &Brokers::one(), 3), 1);
-    let found =
-        what_if(&case(&gathered, 1), &Change { linger_us: Some(20_000), ..Change::default() }, &|| true)
-            .unwrap();
-    let why = found.refused.expect("a sender who waits");
+}
+
+/// A thread that waits goes round in 7 ms, whatever of that is a linger.
+#[test]
+fn another_linger_changes_the_cycle_of_a_sender_who_waits() {
+    let arrivals = waiting(4, 2_000, 6e3, 2e3);
+    let gathered = gather(&written(&arrivals, &Client::Java3.defaults(), &Brokers::one(), 3), 1);
+    let of = |told: Told, linger_ms: u64| {
+        let change = Change { linger_us: Some(linger_ms * 1_000), ..Change::default() };
+        what_if(&Case { told, ..case(&gathered, 1) }, &change, &|| true).unwrap()
+    };
+    let found = of(Told::default(), 20);
+    assert_eq!((found.refused.as_ref(), found.replayed.as_ref()), (None, None));
+    let batches = found.predicted.unwrap().batches_per_s;
+    // 20 ms on top of 1 to 7 ms.
+    assert!(batches.low < 1e3 / 27.0 && 1e3 / 21.0 < batches.high && batches.low > 30.0, "{batches:?}");
+    let told = of(Told { linger_us: Some(5_000), ..Told::default() }, 0).predicted.unwrap().batches_per_s;
+    near(told.value, 500.0, 0.02);
+    let none = of(Told { linger_us: Some(0), ..Told::default() }, 20).predicted.unwrap().batches_per_s;
+    near(none.value, 1e3 / 27.0, 0.02);
+    assert!(none.high < 1.1 * none.value && none.low > 0.9 * none.value, "{none:?}");
+    assert_eq!(found.advice, Some(BatchAdvice::Waits { linger_ms: Some(6.0) }));
+    // Anything else of it is not known.
+    let change = Change { batch_bytes: Some(65_536), ..Change::default() };
+    let other = what_if(&case(&gathered, 1), &change, &|| true).unwrap();
+    let why = other.refused.expect("a sender who waits");
     assert!(why.starts_with("producer 3: open-loop replay is wrong here"), "{why}");
-    assert!(found.predicted.is_none() && found.cheapest.is_empty());
+    assert!(other.predicted.is_none() && other.cheapest.is_empty());
 }

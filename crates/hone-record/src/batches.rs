@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Body;
+use crate::{BatchAdvice, Body};
 
 /// Topics looked into, the one whose batches cost most first.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -94,6 +94,9 @@ pub struct TopicXray {
     pub by_partition: Vec<PartitionXray>,
     /// What follows, the most expensive first.
     pub findings: Vec<BatchFinding>,
+    /// What to set, by a replay of the topic's records. `None` where none was replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<BatchAdvice>,
     /// What could not be read or understood, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<String>,

@@ -105,8 +105,8 @@ pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
-    BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,
-    SentBy, WhatIf,
+    AdvisedEffect, BatchAdvice, BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches,
+    ReplayMisfit, ReplayedProducer, SentBy, WhatIf,
 };
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,

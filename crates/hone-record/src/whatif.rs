@@ -29,6 +29,9 @@ pub struct WhatIf {
     pub refused: Option<String>,
     /// The least linger, and then the least batch size, that reach a size.
     pub cheapest: Vec<CheapestSetting>,
+    /// What to set, by the replay. `None` in records that are older than the field, and where nothing was asked of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<BatchAdvice>,
     /// Batches that were packed anew from the topic's own records, to know what packing makes of them.
     pub batches_packed: u64,
     /// Limits of what was said.
@@ -66,6 +69,9 @@ pub struct ClientSettings {
     pub linger_ms: f64,
     /// Batch size in bytes.
     pub batch_bytes: u64,
+    /// Records at which batches end, where that is below the client's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_records: Option<u64>,
     /// Codec.
     pub codec: String,
     /// From a request to its answer, in milliseconds, as the replay had it.
@@ -131,6 +137,9 @@ pub struct SentBy {
     pub with_others: f64,
     /// Memory was used up.
     pub memory: f64,
+    /// A transaction ended.
+    #[serde(default)]
+    pub commit: f64,
 }
 
 /// A value with the range that it is said to lie in.
@@ -184,4 +193,53 @@ pub struct CheapestSetting {
     pub memory_bytes: u64,
     /// Whether an application would have to wait for memory.
     pub would_wait: bool,
+}
+
+/// What to set for a topic, by the replay of its own records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum BatchAdvice {
+    /// A linger, a batch size, or both, that bring fewer batches.
+    Set {
+        /// `linger.ms`, where it is to change.
+        linger_ms: Option<f64>,
+        /// `batch.size`, where it is to change.
+        batch_bytes: Option<u64>,
+        /// `batch.num.messages`, where it is to change.
+        batch_records: Option<u64>,
+        /// Bytes of a batch that it reaches in the mean; `None` where neither size is reached by a tolerable linger: then it is the one that brings most.
+        target_bytes: Option<u64>,
+        /// What it brings.
+        effect: AdvisedEffect,
+    },
+    /// Even the longest linger that the user tolerates brings little.
+    Starved {
+        /// That linger, in milliseconds.
+        tolerable_ms: f64,
+        /// What it brings.
+        effect: AdvisedEffect,
+    },
+    /// Nothing: batches are as large as they need to be, or can hardly be fewer.
+    Keep,
+    /// Senders wait for every answer, so no linger brings anything.
+    Waits {
+        /// The linger that each record waits out today, in milliseconds. 0 is better.
+        linger_ms: Option<f64>,
+    },
+    /// The replay does not reproduce today, so that no setting is advised.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// What an advised setting changes, compared with a replay of today.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AdvisedEffect {
+    /// Batches over those of today, less 1: -0.74 is 74 % fewer.
+    pub batches_change: f64,
+    /// Bytes of a batch in the mean.
+    pub batch_bytes_mean: f64,
+    /// Milliseconds that the median record waits longer.
+    pub wait_ms_p50_change: f64,
 }

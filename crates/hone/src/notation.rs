@@ -202,6 +202,8 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
         "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3_600.0,
+        // Nothing is nothing in every unit.
+        "" if digits.parse() == Ok(0.0) => return Ok(0.0),
         _ => return Err(format!("`{text}` is no time; write a number and ns, us, ms, s, m or h, as in 2ms")),
     };
     let number: f64 = value(digits, "number")?;

@@ -80,7 +80,7 @@ fn habits_of_java_producers_are_named() {
 
 fn check_java(broker: &Broker) {
     let topics = [("time", 1), ("drained", 8), ("full", 1), ("hot", 10), ("waits", 1), ("flushes", 1)];
-    let more = [("commits", 1), ("dealt", 6), ("keyed", 24), ("packed", 1), ("rare", 4)];
+    let more = [("commits", 1), ("dealt", 6), ("keyed", 24), ("packed", 1), ("rare", 4), ("lingers", 1)];
     if !make_topics_of_memory(broker, &[&topics[..], &more[..]].concat()) {
         return;
     }
@@ -104,6 +104,7 @@ fn check_java(broker: &Broker) {
     written.extend(write_by_java(broker, &second).unwrap());
     // A loop that waits takes whatever CPU there is.
     written.extend(write_by_java(broker, &["waits|sync:100000|linger.ms=0"]).unwrap());
+    written.extend(write_by_java(broker, &["lingers|sync:100000|linger.ms=5"]).unwrap());
     let seen: BTreeMap<&str, Value> =
         written.keys().map(|topic| (topic.as_str(), xray(broker, topic))).collect();
     for (topic, records) in &written {
@@ -129,6 +130,11 @@ fn check_java(broker: &Broker) {
     let waits = &seen["waits"];
     assert_eq!(share(waits, "one-by-one"), 1.0, "{waits:#}");
     assert!(verdicts(waits).contains(&"SYNC_SENDER"), "{waits:#}");
+    let lingers = &seen["lingers"];
+    assert!(verdicts(lingers).contains(&"SYNC_SENDER"), "{lingers:#}");
+    assert!((5.0..8.0).contains(&linger_ms(lingers)), "no gap is below the linger: {lingers:#}");
+    let action = lingers["findings"][1]["action"].as_str().unwrap();
+    assert!(action.starts_with("set linger to 0"), "{action}");
     assert_eq!(share(&seen["flushes"], "flush"), 1.0, "{:#}", seen["flushes"]);
     assert_eq!(share(&seen["commits"], "flush"), 1.0, "{:#}", seen["commits"]);
     assert!(seen["commits"]["control"].as_u64() > Some(100), "{:#}", seen["commits"]);
@@ -139,8 +145,21 @@ fn check_java(broker: &Broker) {
     let packed = &seen["packed"]["codecs"][0];
     assert_eq!((packed["codec"].as_str(), packed["share"].as_f64()), (Some("zstd"), Some(1.0)));
     assert!((0.9..1.3).contains(&packed["ratio"].as_f64().unwrap()), "{packed}: dice don't compress");
-    assert_eq!(verdicts(&seen["rare"]), ["HEALTHY"], "{:#}", seen["rare"]);
+    assert_eq!(verdicts(&seen["rare"]), ["QUIET"], "{:#}", seen["rare"]);
     assert!(share(&seen["rare"], "alone") > 0.8, "{:#}", seen["rare"]);
+    assert!(same_advice(broker, &seen) >= 4, "{seen:#?}");
+}
+
+/// One engine gives the advice: what the X-ray advises is what the what-if does. Answers with the number of topics that have some.
+fn same_advice(broker: &Broker, seen: &BTreeMap<&str, Value>) -> usize {
+    let advised = seen.iter().filter(|(_, found)| found["advice"].is_object());
+    let known = advised.filter(|(_, found)| found["advice"]["do"] != "unknown");
+    known
+        .map(|(topic, found)| {
+            let ran = hone(&["batch", "whatif", &broker.address, topic, "--json", "--quiet"]).json();
+            assert_eq!(ran["body"]["advice"], found["advice"], "{topic}: {ran:#}");
+        })
+        .count()
 }
 
 /// A load by `hone load` whose topic stays, and the batches that it read back.
@@ -159,7 +178,10 @@ fn habits_of_librdkafka_are_named() {
 }
 
 fn check_librdkafka(broker: &Broker) {
-    if !make_topics_of_memory(broker, &[("time", 1), ("small", 1), ("full", 1), ("own", 1)]) {
+    if !make_topics_of_memory(
+        broker,
+        &[("time", 1), ("small", 1), ("counted", 1), ("unlingering", 1), ("full", 1), ("own", 1)],
+    ) {
         return;
     }
     load(broker, "time", "800", "librdkafka", &["linger.ms=20"]);
@@ -167,7 +189,7 @@ fn check_librdkafka(broker: &Broker) {
     assert_eq!(time["producers"][0]["id"], Value::Null, "librdkafka is not idempotent unless told so");
     assert!(share(&time, "time") > 0.9 && (19.0..30.0).contains(&linger_ms(&time)), "{time:#}");
 
-    // What the application would bear is the limit of the advice.
+    // What the application tolerates is the limit of the advice.
     load(broker, "small", "2000", "librdkafka", &["linger.ms=3"]);
     let advised = |bearable: &str| {
         let asked =
@@ -176,7 +198,22 @@ fn check_librdkafka(broker: &Broker) {
         verdicts(&found["body"]["topics"][0]).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(advised("100ms"), ["SMALL", "LINGER_BOUND"]);
-    assert_eq!(advised("5ms"), ["SMALL", "RATE_STARVED"]);
+    // It lingers that long today.
+    assert_eq!(advised("3ms"), ["SMALL", "RATE_STARVED"]);
+    let small = xray(broker, "small");
+    assert_eq!(small["advice"]["do"], "set", "{small:#}");
+    assert_eq!(same_advice(broker, &BTreeMap::from([("small", small)])), 1);
+
+    // Any number of records at which batches end is found, and raising it is the advice.
+    load(broker, "counted", "6000", "librdkafka", &["linger.ms=100", "batch.num.messages=37"]);
+    let counted = xray(broker, "counted");
+    assert_eq!(counted["producers"][0]["cap"]["records"], 37, "{counted:#}");
+    assert_eq!(counted["advice"]["batch_records"], 10_000, "{counted:#}");
+    // Without a linger and without producer ids.
+    load(broker, "unlingering", "800", "librdkafka", &["linger.ms=0"]);
+    let unlingering = xray(broker, "unlingering");
+    assert!(!verdicts(&unlingering).contains(&"NO_EVIDENCE"), "{unlingering:#}");
+    assert!(unlingering["producers"][0]["evidence"].to_string().contains("linger 0"), "{unlingering:#}");
 
     load(broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
     let full = xray(broker, "full");

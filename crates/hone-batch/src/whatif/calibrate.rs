@@ -248,6 +248,7 @@ fn head_of(producer: &Producer) -> Producer {
         partition: cut(&stream.partition),
         body_bytes: cut(&stream.body_bytes),
         key_hash: cut(&stream.key_hash),
+        commits: stream.commits.iter().copied().filter(|place| (*place as usize) < count).collect(),
     };
     let written = producer.written.iter().filter(|batch| batch.begin_us < until_us).copied().collect();
     Producer { who: producer.who, stream: head, written, kept: Default::default() }
@@ -272,6 +273,10 @@ fn search(
         let defaults = match producer.who {
             super::stream::Who::Id(_) => defaults.idempotent(),
             super::stream::Who::AtLeast(_) => defaults,
+        };
+        let defaults = match signs.counted_at {
+            Some(records) if client == Client::Librdkafka => defaults.with_batch_records(records),
+            _ => defaults,
         };
         let lingers =
             told.linger_us.map_or_else(|| with_first(&signs.lingers_us, defaults.linger_us), |us| vec![us]);

@@ -217,6 +217,13 @@ impl Rules {
         self
     }
 
+    /// With another number of records that a batch holds at most.
+    #[must_use]
+    pub fn with_batch_records(mut self, records: u32) -> Self {
+        self.batch_records = records;
+        self
+    }
+
     /// With another batch size; Java's sticky partitioner goes by the same setting.
     #[must_use]
     pub fn with_batch_bytes(mut self, batch_bytes: u32) -> Self {

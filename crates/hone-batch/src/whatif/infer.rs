@@ -6,6 +6,8 @@ use hone_kafka::codec::Codec;
 use super::client::Client;
 use super::stream::{Producer, Who, Written};
 use crate::arrivals::{RARE_GAP_MS, SINGLES, mean_gap_ms, why_one_by_one};
+use crate::counted::{self, Timed};
+use crate::trigger::{is_by_count, size_above};
 
 /// Batches below which nothing is said of gaps.
 const FEWEST_GAPS: usize = 100;
@@ -51,7 +53,9 @@ pub struct Signs {
     pub codec: Codec,
     /// Whether it seems to wait for answers.
     pub closed_loop: Option<ClosedLoop>,
-    /// All batches have this many records, and no size that could have been set: someone flushes.
+    /// Records at which batches end: `batch.num.messages`.
+    pub counted_at: Option<u32>,
+    /// All batches have this many records, and no size that could have been set: someone flushes, unless that is the bound.
     pub flushed_after: Option<u32>,
 }
 
@@ -63,14 +67,23 @@ pub fn signs(producer: &Producer) -> Signs {
     let at =
         |percent: usize| spans.get((spans.len() * percent / 100).min(spans.len().saturating_sub(1))).copied();
     let span_ms_p99 = at(99);
+    let counted_at = counted_at(producer).filter(|_| clipped_at.is_none());
+    let clients = match counted_at {
+        Some(_) => vec![(
+            Client::Librdkafka,
+            "batches end at a number of records, which only librdkafka has a setting for",
+        )],
+        None => clients(producer),
+    };
     Signs {
-        clients: clients(producer),
+        clients,
         lingers_us: lingers(at(90), span_ms_p99),
         caps: caps(written, clipped_at),
         clipped_at,
         span_ms_p99,
         codec: codec(written),
         closed_loop: closed_loop(producer),
+        counted_at,
         flushed_after: flushed_after(written).filter(|_| clipped_at.is_none()),
     }
 }
@@ -104,6 +117,26 @@ pub(super) fn codec(written: &[Written]) -> Codec {
         written.iter().filter(|batch| batch.codec == codec).map(|batch| u64::from(batch.wire_bytes)).sum()
     };
     Codec::ALL.into_iter().max_by_key(|codec| bytes(*codec)).unwrap_or(Codec::None)
+}
+
+/// The number of records at which batches end. Where a size that people set would do as well, the X-ray's rule decides.
+fn counted_at(producer: &Producer) -> Option<u32> {
+    let written = &producer.written;
+    let count = counted::limit(&timed(written))?;
+    let full = || written.iter().filter(|batch| batch.records == count).map(plain_size);
+    let record = f64::from(largest_record(written));
+    let has_size = full().max().is_some_and(|most| size_above(u64::from(most), record).is_some());
+    let is_nameless = matches!(producer.who, Who::AtLeast(_));
+    (is_nameless || !has_size || is_by_count(count, full(), record)).then_some(count)
+}
+
+fn timed(written: &[Written]) -> Vec<Timed> {
+    let of = |batch: &Written| Timed {
+        begin_ms: i64::try_from(batch.begin_us / 1_000).unwrap_or(i64::MAX),
+        span_ms: batch.span_ms,
+        records: batch.records,
+    };
+    written.iter().map(of).collect()
 }
 
 fn plain_size(batch: &Written) -> u32 {
@@ -146,6 +179,12 @@ fn spans(written: &[Written], clipped_at: Option<u32>) -> Vec<u64> {
 /// Whether people set such a linger.
 pub(crate) fn is_usual(linger_us: u64) -> bool {
     linger_us.is_multiple_of(1_000) && USUAL_LINGERS_MS.contains(&(linger_us / 1_000))
+}
+
+/// The largest linger that people set and that a floor of so many milliseconds can hold.
+pub(super) fn usual_linger_ms(floor_ms: f64) -> f64 {
+    let below = USUAL_LINGERS_MS.iter().rev().map(|ms| *ms as f64);
+    below.into_iter().find(|ms| *ms <= floor_ms).unwrap_or(0.0)
 }
 
 /// What people set, from somewhat below the spans on: a span can't be longer than the linger but by a late timer, and can be much shorter

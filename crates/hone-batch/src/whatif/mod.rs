@@ -2,18 +2,22 @@
 //!
 //! [`stream`] takes records of decoded batches apart by producer and time, and refuses what can't be replayed; [`client`] has the rules of
 //! the clients; [`simulate`] replays; [`shrink`] packs real records anew, so that bytes are no guess; [`infer`] reads today's settings off
-//! the batches; [`calibrate`] replays today, and refuses to go on where that does not come out; [`predict`] replays the change.
+//! the batches; [`calibrate`] replays today, and refuses to go on where that does not come out; [`predict`] replays the change, and `advice`
+//! says what to set.
 //!
 //! Open loop: records keep their times whatever the broker does. That is wrong for a sender who waits for every answer, so those are
-//! recognised and refused.
+//! recognised and not replayed; `waiting` has what is known of them.
 
+mod advice;
 pub mod calibrate;
 pub mod client;
+mod denser;
 pub mod infer;
 pub mod predict;
 pub mod shrink;
 pub mod simulate;
 pub mod stream;
+mod waiting;
 
 pub use hone_kafka::codec::Codec;
 

@@ -12,14 +12,17 @@ use hone_record::{
 };
 
 use super::Dice;
+use super::advice::{self, Replayed};
 use super::calibrate::{
     Fit, MOST_EXPLAINED, MOST_OFF, Told, Unexplained, borrow, calibrate, shrink_of_today,
 };
 use super::client::{Client, Keyless, Rules};
+use super::denser;
 use super::infer::codec;
 use super::shrink::{Shrink, measure};
 use super::simulate::{Block, Brokers, Placing, Plan, Replay, Trigger, replay};
 use super::stream::{Circumstances, Gathered, NO_KEY, Producer, Stream, Who};
+use super::waiting;
 use crate::histogram::Histogram;
 use crate::tally::PAGE_BYTES;
 
@@ -36,7 +39,7 @@ const MURMUR_SHARE: f64 = 0.99;
 /// Sizes that a cheapest setting is looked for: a page of an NVMe drive, and what is better for topics of a high rate.
 pub const TARGETS_BYTES: [u64; 2] = [4_096, 16_384];
 /// Lingers that are tried for them, in milliseconds.
-const LADDER_MS: [u64; 14] = [0, 1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 300, 500, 1_000];
+pub(super) const LADDER_MS: [u64; 14] = [0, 1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 300, 500, 1_000];
 /// Batch sizes that are tried, besides today's.
 const CAPS: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
 
@@ -47,6 +50,8 @@ pub struct Change {
     pub linger_us: Option<u64>,
     /// `batch.size`.
     pub batch_bytes: Option<u32>,
+    /// `batch.num.messages`.
+    pub batch_records: Option<u32>,
     /// Codec.
     pub codec: Option<Codec>,
     /// Another client; settings that are its predecessor's defaults become its own.
@@ -57,6 +62,8 @@ pub struct Change {
     pub partitions: Option<u32>,
     /// Producers that all of them are merged into.
     pub producers: Option<u32>,
+    /// The producers send so many times as much.
+    pub denser: Option<f64>,
 }
 
 /// Where records without a key go.
@@ -81,6 +88,8 @@ pub struct Case<'a> {
     pub partitions: u32,
     /// For chance: the client's partitioner and the bootstrap.
     pub seed: u64,
+    /// The longest linger that may be advised, in microseconds.
+    pub tolerable_us: u64,
 }
 
 /// A producer with what explains it.
@@ -129,7 +138,8 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
     let gathered = case.gathered;
     let packing = packing(gathered, change.codec)?;
     let explained = explain(case, &packing, go_on);
-    let refused = refusal(case, change, &explained, &packing);
+    let unexplained = refusal(case, &Change::default(), &explained, &packing);
+    let refused = unexplained.clone().or_else(|| refusal(case, change, &explained, &packing));
     let included: Vec<&Explained<'_>> = explained.iter().filter(|each| !each.fits.is_empty()).collect();
     let mut record = WhatIf {
         topic: String::new(),
@@ -144,30 +154,76 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         predicted: None,
         refused,
         cheapest: Vec::new(),
+        advice: None,
         batches_packed: packing.shrinks.iter().map(|(_, shrink)| shrink.tries).max().unwrap_or(0),
         notes: notes(case, &explained),
     };
-    if included.is_empty() {
-        return Ok(record);
-    }
-    if !go_on() {
-        record.refused = record.refused.or_else(|| Some(STOPPED.to_owned()));
-        return Ok(record);
-    }
-    let window_us = gathered.span_us.max(1);
-    let today = replay_all(case, &included, &Change::default(), 0, false, &packing);
-    record.replayed = Some(figures(&today, window_us));
-    record.refused = record.refused.or_else(|| off_together(&included, &today));
-    if record.refused.is_none() {
-        let predicted = foresee(case, &included, change, &packing, go_on);
-        let cheapest = TARGETS_BYTES.map(|target| cheapest(case, &included, &packing, target, go_on));
-        if go_on() {
-            (record.predicted, record.cheapest) = (Some(predicted), cheapest.into());
-        } else {
-            record.refused = Some(STOPPED.to_owned());
+    let unexplained = if included.is_empty() {
+        unexplained
+    } else {
+        let today = replay_all(case, &included, &Change::default(), 0, false, &packing);
+        record.replayed = Some(figures(&today, gathered.span_us.max(1)));
+        let unexplained = unexplained.or_else(|| off_together(&included, &today));
+        if unexplained.is_none() {
+            predict(case, &included, change, &packing, &today, go_on, &mut record);
         }
+        unexplained
+    };
+    if !go_on() {
+        unpredicted(&mut record, STOPPED.to_owned());
+    }
+    if let Some(why) = unexplained {
+        let producers: Vec<_> = explained.iter().map(|each| (each.producer, each.refused.as_ref())).collect();
+        record.advice = Some(advice::unexplained(&producers, &why));
+        record.predicted = waiting::foresee(&producers, &case.told, change);
+        record.refused = if record.predicted.is_some() { None } else { record.refused.or(Some(why)) };
+        record.notes.extend(record.predicted.as_ref().map(|_| WAITING.to_owned()));
     }
     Ok(record)
+}
+
+/// What stands beside a prediction that is no replay.
+const WAITING: &str = "the sender waits for each answer, so nothing is replayed: another linger changes its time from send to send by the difference";
+
+/// Nothing is predicted, for this reason unless there is one already.
+fn unpredicted(record: &mut WhatIf, why: String) {
+    (record.predicted, record.advice) = (None, None);
+    record.cheapest.clear();
+    record.refused.get_or_insert(why);
+}
+
+/// What the change would bring, unless that is refused, and what to set.
+fn predict(
+    case: &Case<'_>,
+    included: &[&Explained<'_>],
+    change: &Change,
+    packing: &Packing,
+    today: &Replay,
+    go_on: &dyn Fn() -> bool,
+    record: &mut WhatIf,
+) {
+    if record.refused.is_none() {
+        record.predicted = Some(foresee(case, included, change, packing, go_on));
+    }
+    // What to set is a question about today's flow.
+    if change.denser.is_some() {
+        return;
+    }
+    record.cheapest = TARGETS_BYTES.map(|target| cheapest(case, included, packing, target, go_on)).into();
+    let first = included.first().and_then(|each| each.fits.first());
+    let replayed = Replayed {
+        today,
+        linger_us: first.map_or(0, |fit| fit.rules.linger_us),
+        usual_records: first.and_then(usual_records),
+        tolerable_us: case.tolerable_us,
+        cheapest: &record.cheapest,
+    };
+    record.advice = Some(replayed.advice(&|change| replay_all(case, included, change, 0, false, packing)));
+}
+
+/// The client's own bound on records, where batches end at a smaller one.
+fn usual_records(fit: &Fit) -> Option<u32> {
+    Some(fit.rules.client.defaults().batch_records).filter(|usual| fit.rules.batch_records < *usual)
 }
 
 /// All producers' batches against those of the replay: what each one's own may be off by, the sum may not.
@@ -377,6 +433,9 @@ fn changed(fit: &Rules, change: &Change) -> Rules {
     if let Some(batch_bytes) = change.batch_bytes {
         rules = rules.with_batch_bytes(batch_bytes);
     }
+    if let Some(records) = change.batch_records {
+        rules = rules.with_batch_records(records);
+    }
     if let Some(codec) = change.codec {
         rules = rules.with_codec(codec);
     }
@@ -416,16 +475,17 @@ fn replay_all(
         } else {
             Placing::AsToday
         };
+        let denser = change.denser.map(|times| stream.denser(times));
         let plan = Plan {
             rules: &rules,
             brokers: &brokers,
             shrink: packing.of(rules.codec),
             placing,
-            window_us: case.gathered.span_us.max(1),
+            window_us: denser::window_us(case.gathered.span_us, change.denser),
             blocks: BLOCKS,
             keeps_batches: false,
         };
-        all.merge(&replay(stream, &plan));
+        all.merge(&replay(denser.as_ref().unwrap_or(stream), &plan));
     }
     all
 }
@@ -449,7 +509,7 @@ fn foresee(
     packing: &Packing,
     go_on: &dyn Fn() -> bool,
 ) -> ForeseenBatches {
-    let window_us = case.gathered.span_us.max(1);
+    let window_us = denser::window_us(case.gathered.span_us, change.denser);
     let most_fits = included.iter().map(|each| each.fits.len()).max().unwrap_or(1);
     let mut replays = Vec::new();
     for which in 0..most_fits {
@@ -622,6 +682,7 @@ pub fn figures(done: &Replay, window_us: u64) -> BatchFigures {
             time: done.share_of(Trigger::Time),
             with_others: done.share_of(Trigger::WithOthers),
             memory: done.share_of(Trigger::Memory),
+            commit: done.share_of(Trigger::Commit),
         }),
         memory_bytes: Some(done.memory_bytes),
         would_wait: Some(done.would_wait),
@@ -680,6 +741,7 @@ fn told_of(each: &Explained<'_>) -> ReplayedProducer {
         client: fit.rules.client.name().to_owned(),
         linger_ms: fit.rules.linger_us as f64 / 1e3,
         batch_bytes: u64::from(fit.rules.batch_bytes),
+        batch_records: usual_records(fit).map(|_| u64::from(fit.rules.batch_records)),
         codec: fit.rules.codec.name().to_owned(),
         rtt_ms: fit.brokers.rtt_us as f64 / 1e3,
         late_ms: fit.brokers.late_us as f64 / 1e3,
@@ -761,7 +823,7 @@ fn notes_of_reading(found: &Circumstances) -> [(bool, String); 7] {
         ),
         (
             transactional > 0,
-            format!("{transactional} batches are of transactions, whose end closes them whatever the linger"),
+            format!("{transactional} batches are of transactions: the replay closes batches where one ends, whatever the linger"),
         ),
         (unreadable > 0, format!("{unreadable} batches could not be unpacked and are missing")),
         (old_format > 0, format!("{old_format} messages of formats 0 and 1, which come in no batches, are missing")),
@@ -787,6 +849,9 @@ impl Change {
         if let Some(bytes) = self.batch_bytes {
             parts.push(format!("batch size {bytes}"));
         }
+        if let Some(records) = self.batch_records {
+            parts.push(format!("{records} records a batch"));
+        }
         if let Some(codec) = self.codec {
             parts.push(format!("codec {}", codec.name()));
         }
@@ -800,6 +865,9 @@ impl Change {
         }
         if let Some(count) = self.producers {
             parts.push(format!("all producers merged into {count}"));
+        }
+        if let Some(times) = self.denser {
+            parts.push(format!("{times} times the records of the same producers"));
         }
         parts.join(", ")
     }

@@ -94,10 +94,12 @@ pub enum Trigger {
     WithOthers,
     /// Memory was used up.
     Memory,
+    /// A transaction ended.
+    Commit,
 }
 
 /// Kinds of triggers.
-pub const TRIGGERS: usize = 4;
+pub const TRIGGERS: usize = 5;
 
 /// Sums over a stretch of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -194,6 +196,8 @@ struct Open {
     reserved: u64,
     /// Bytes at which it is full.
     limit: u32,
+    /// Whether a transaction's end closed it before it was full.
+    is_committed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -300,7 +304,12 @@ impl Open {
 
 impl Lane {
     fn is_empty(&self) -> bool {
-        self.open.records == 0
+        !self.is_gathering() && self.full.is_empty()
+    }
+
+    /// Whether a batch is open. None is behind a transaction's end.
+    fn is_gathering(&self) -> bool {
+        self.open.records > 0
     }
 
     /// The oldest batch. An open one is the oldest where none is full.
@@ -340,7 +349,8 @@ impl<'a> Engine<'a> {
         let columns =
             stream.at_us.iter().zip(&stream.partition).zip(&stream.body_bytes).zip(&stream.key_hash);
         let is_anew = self.plan.placing != Placing::AsToday;
-        for (((at_us, partition), body), hash) in columns {
+        let mut commits = stream.commits.iter().copied().peekable();
+        for (place, (((at_us, partition), body), hash)) in columns.enumerate() {
             while self.next_us <= *at_us {
                 self.fire();
             }
@@ -356,6 +366,9 @@ impl<'a> Engine<'a> {
                 Placing::Anew { .. } => self.choose(*at_us, *body),
             };
             self.append(*at_us, lane, *body, *hash == NO_KEY && is_anew);
+            if commits.next_if(|commit| *commit as usize == place).is_some() {
+                self.commit(*at_us);
+            }
         }
         while self.next_us != NEVER {
             self.fire();
@@ -366,9 +379,9 @@ impl<'a> Engine<'a> {
     fn append(&mut self, now_us: u64, index: u32, body: u32, is_sticky: bool) {
         let rules = self.rules;
         let Some(lane) = self.lanes.get_mut(index as usize) else { return };
-        let before = if is_sticky && !lane.is_empty() { lane.open.guess() } else { 0 };
+        let before = if is_sticky && lane.is_gathering() { lane.open.guess() } else { 0 };
         let bytes = encoded(body, lane.open.records, now_us - lane.open.begun_us.min(now_us));
-        let begins = lane.is_empty() || !lane.open.has_room(bytes, rules.batch_records);
+        let begins = !lane.is_gathering() || !lane.open.has_room(bytes, rules.batch_records);
         let mut is_short = false;
         if begins {
             is_short = self.begin(now_us, index, body);
@@ -411,6 +424,23 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// A transaction ends: what is open is closed and goes, whatever the linger (`RecordAccumulator.beginFlush`).
+    fn commit(&mut self, now_us: u64) {
+        for index in 0..self.lanes.len() as u32 {
+            let Some(lane) = self.lanes.get_mut(index as usize) else { continue };
+            if lane.is_gathering() {
+                let is_committed = !lane.open.is_full(self.rules.batch_records);
+                let open = std::mem::take(&mut lane.open);
+                lane.full.push_back(Open { is_committed, ..open });
+            }
+        }
+        for index in 0..self.lanes.len() as u32 {
+            if self.lanes.get(index as usize).is_some_and(|lane| !lane.full.is_empty()) {
+                self.is_ready(now_us, index);
+            }
+        }
+    }
+
     /// Puts a new batch behind the others. Returns whether there was no memory for it.
     fn begin(&mut self, now_us: u64, index: u32, body: u32) -> bool {
         let rules = self.rules;
@@ -420,11 +450,11 @@ impl<'a> Engine<'a> {
         let reserved = if rules.full_by == FullBy::Guess { u64::from(limit) } else { 0 };
         let is_guessed = rules.full_by == FullBy::Guess && rules.codec != Codec::None;
         let scale = if is_guessed { self.ratio * GUESS_FACTOR } else { 1.0 };
-        let open = Open { records: 1, plain: first, begun_us: now_us, scale, reserved, limit };
-        if lane.is_empty() {
-            lane.open = open;
-        } else {
-            lane.full.push_back(std::mem::replace(&mut lane.open, open));
+        let open =
+            Open { records: 1, plain: first, begun_us: now_us, scale, reserved, limit, is_committed: false };
+        let before = std::mem::replace(&mut lane.open, open);
+        if before.records > 0 {
+            lane.full.push_back(before);
         }
         if !lane.is_listed {
             lane.is_listed = true;
@@ -656,8 +686,10 @@ impl<'a> Engine<'a> {
         lane.queued_bytes =
             if lane.is_empty() { 0 } else { lane.queued_bytes.saturating_sub(u64::from(batch.plain)) };
         let is_full = was_full.is_some() || batch.is_full(rules.batch_records);
+        let is_committed = batch.is_committed;
         let is_over = now_us.saturating_sub(batch.begun_us) >= rules.linger_us;
         let trigger = match (is_full, is_over || rules.clock == Clock::FirstRecordOrTurn && lane.is_ready) {
+            (true, _) if is_committed => Trigger::Commit,
             (true, _) => Trigger::Size,
             (false, true) => Trigger::Time,
             _ if self.reserved > rules.memory_bytes || self.held_records > rules.memory_records => {
@@ -801,7 +833,7 @@ impl<'a> Engine<'a> {
                     .sticky
                     .lane
                     .and_then(|index| self.lanes.get(index as usize))
-                    .is_none_or(|lane| lane.is_empty() || lane.open.is_full(most));
+                    .is_none_or(|lane| !lane.is_gathering() || lane.open.is_full(most));
                 self.stay_or_go(is_done);
             }
         }
@@ -823,7 +855,7 @@ impl<'a> Engine<'a> {
     fn shortest_queue(&mut self) -> u32 {
         let count = self.lanes.len() as u64;
         self.sticky.touched = self.sticky.touched.saturating_add(1);
-        let length = |lane: &Lane| lane.full.len() as u64 + u64::from(!lane.is_empty());
+        let length = |lane: &Lane| lane.full.len() as u64 + u64::from(lane.is_gathering());
         let most = self.lanes.iter().map(length).max().unwrap_or(0);
         let is_even = self.lanes.iter().all(|lane| length(lane) == most);
         if is_even || u64::from(self.sticky.touched) <= count {

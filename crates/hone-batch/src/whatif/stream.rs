@@ -86,6 +86,8 @@ pub struct Stream {
     pub body_bytes: Vec<u32>,
     /// murmur2 of the key, 31 bits; [`NO_KEY`] without one.
     pub key_hash: Vec<u32>,
+    /// Places in these arrays, ascending: behind each of these records the producer ended a transaction, which sends all that is open.
+    pub commits: Vec<u32>,
 }
 
 /// A batch as it was written.
@@ -259,6 +261,8 @@ struct Raw {
     partition: Vec<u32>,
     body_bytes: Vec<u32>,
     key_hash: Vec<u32>,
+    /// Whether a record is the last of its partition before a transaction's end.
+    is_last: Vec<bool>,
     written: Vec<(i64, Written)>,
     kept: BTreeMap<u32, Kept>,
 }
@@ -266,8 +270,8 @@ struct Raw {
 /// What is known of a partition so far.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Time of the last record of each producer.
-    last_ms: BTreeMap<Who, i64>,
+    /// Time of the last record of each producer, and its place among that producer's.
+    last: BTreeMap<Who, (i64, usize)>,
     /// Begin of the last batch, in milliseconds.
     seen_ms: Option<i64>,
     /// End of the last batch of each nameless producer, in milliseconds.
@@ -358,7 +362,7 @@ impl Gatherer {
         let header = &batch.header;
         if header.is_control() {
             self.found.control += 1;
-            return;
+            return self.end_transaction(partition, header.producer_id);
         }
         if header.is_compacted() {
             self.compacted += 1;
@@ -403,6 +407,17 @@ impl Gatherer {
         self.take(partition, batch, plain.len(), &records);
     }
 
+    /// A marker lies behind the last record that the transaction has in its partition.
+    fn end_transaction(&mut self, partition: u32, producer_id: i64) {
+        let who = Who::Id(producer_id);
+        let last = self.lanes.get(&partition).and_then(|lane| lane.last.get(&who));
+        let is_last =
+            last.zip(self.raw.get_mut(&who)).and_then(|((_, place), raw)| raw.is_last.get_mut(*place));
+        if let Some(is_last) = is_last {
+            *is_last = true;
+        }
+    }
+
     fn is_in_window(&self, at_ms: i64) -> bool {
         self.window_ms.contains(&at_ms)
     }
@@ -436,7 +451,7 @@ impl Gatherer {
             id if id >= 0 => Who::Id(id),
             _ => Who::AtLeast(lane.colour(header.base_timestamp, end_ms)),
         };
-        let mut latest_ms = lane.last_ms.get(&who).copied();
+        let mut latest_ms = lane.last.get(&who).map(|(last_ms, _)| *last_ms);
         let raw = self.raw.entry(who).or_default();
         let written = Written {
             partition,
@@ -464,6 +479,7 @@ impl Gatherer {
             raw.partition.push(partition);
             raw.body_bytes.push(u32::try_from(record.tail.len() + 1).unwrap_or(u32::MAX));
             raw.key_hash.push(hash);
+            raw.is_last.push(false);
             if self.limits.kept_bytes == 0 {
                 continue;
             }
@@ -476,7 +492,7 @@ impl Gatherer {
             }
         }
         if let Some(latest_ms) = latest_ms {
-            lane.last_ms.insert(who, latest_ms);
+            lane.last.insert(who, (latest_ms, raw.at_ms.len().saturating_sub(1)));
         }
     }
 
@@ -665,6 +681,7 @@ impl Raw {
         retain(&mut self.partition, &keeps);
         retain(&mut self.body_bytes, &keeps);
         retain(&mut self.key_hash, &keeps);
+        retain(&mut self.is_last, &keeps);
         self.written.retain(|(base_ms, _)| times_ms.contains(base_ms));
     }
 }
@@ -694,6 +711,7 @@ fn ordered(who: Who, raw: Raw, begin_ms: i64) -> Producer {
         partition: pick(&raw.partition),
         body_bytes: pick(&raw.body_bytes),
         key_hash: pick(&raw.key_hash),
+        commits: commits(&raw, &timed),
     };
     let mut written: Vec<Written> = raw
         .written
@@ -705,6 +723,37 @@ fn ordered(who: Who, raw: Raw, begin_ms: i64) -> Producer {
         .collect();
     written.sort_by_key(|batch| batch.begin_us);
     Producer { who, stream, written, kept: raw.kept }
+}
+
+/// Where transactions ended, among the records of all partitions in their order. In each partition a transaction ends somewhere between its
+/// last record there and the next one; the fewest places that lie in all of these stretches are the transactions.
+fn commits(raw: &Raw, timed: &[(u64, u32)]) -> Vec<u32> {
+    let mut next: BTreeMap<u32, u32> = BTreeMap::new();
+    // From the last record's place to that of the next one, by the latter.
+    let mut stretches: Vec<(u32, u32)> = Vec::new();
+    for (place, (_, index)) in timed.iter().enumerate().rev() {
+        let (place, index) = (place as u32, *index as usize);
+        let partition = raw.partition.get(index).copied().unwrap_or(0);
+        let behind = next.insert(partition, place).unwrap_or(timed.len() as u32);
+        if raw.is_last.get(index).copied().unwrap_or(false) {
+            stretches.push((behind, place));
+        }
+    }
+    stretches.sort_unstable();
+    let mut found: Vec<u32> = Vec::new();
+    // Of the stretches that overlap: where the first of them ends, and where the last of them begins.
+    let mut open: Option<(u32, u32)> = None;
+    for (behind, last) in stretches {
+        open = match open {
+            Some((end, place)) if last < end => Some((end, place.max(last))),
+            before => {
+                found.extend(before.map(|(_, place)| place));
+                Some((behind, last))
+            }
+        };
+    }
+    found.extend(open.map(|(_, place)| place));
+    found
 }
 
 impl Stream {
@@ -745,6 +794,9 @@ impl Stream {
             let at = at as usize;
             let of = |values: &[u32]| values.get(at).copied().unwrap_or(0);
             all.push(at_us, of(&from.partition), of(&from.body_bytes), of(&from.key_hash));
+            if from.commits.binary_search(&(at as u32)).is_ok() {
+                all.commits.push(all.at_us.len() as u32 - 1);
+            }
         }
         all
     }

@@ -1,5 +1,6 @@
 //! Batches of topics: read from a cluster or from segments, and looked into; and changes of them, tried and judged.
 
+pub(crate) mod advise;
 pub(crate) mod caching;
 pub(crate) mod live;
 pub(crate) mod prove;

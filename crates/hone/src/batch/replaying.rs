@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_batch::segments::{layout_of, walk};
+use hone_batch::whatif::calibrate::Told;
+use hone_batch::whatif::predict::{Case, Change, what_if};
 use hone_batch::whatif::stream::{Gathered, Gatherer, Limits};
 use hone_kafka::Batch;
 use hone_load::{At, ReadLimits, ReadingEnd, Topics};
+use hone_record::WhatIf;
 use hone_tool::interrupt;
 
 use super::reading::between;
@@ -34,6 +37,59 @@ pub(crate) struct Wish {
     pub limit: Duration,
     /// What is held in memory.
     pub limits: Limits,
+}
+
+/// How far back records of a cluster are read unless the user says otherwise.
+pub(crate) const LAST_S: f64 = 300.0;
+
+impl Wish {
+    /// By the limits of `hone batch whatif`.
+    pub(crate) fn usual(last_s: Option<f64>, budget_mib: u64, limit_s: f64, reads_records: bool) -> Self {
+        let plain = Limits::default();
+        let kept_bytes = if reads_records { plain.kept_bytes } else { 0 };
+        Self {
+            last_s,
+            budget_bytes: budget_mib << 20,
+            limit: Duration::from_secs_f64(limit_s.clamp(0.1, 1e6)),
+            limits: Limits { kept_bytes, reads_records, ..plain },
+        }
+    }
+}
+
+/// What a replay needs beside the records.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    /// What is known of today.
+    pub told: Told,
+    /// What is to be different.
+    pub change: Change,
+    /// For chance.
+    pub seed: u64,
+    /// The longest linger that may be advised, in milliseconds.
+    pub tolerable_ms: f64,
+    /// How long it may take.
+    pub limit_s: f64,
+}
+
+/// Replays today and a change.
+///
+/// # Errors
+/// When a codec fails.
+pub(crate) fn replayed(window: Window, question: &Question) -> Result<WhatIf> {
+    let case = Case {
+        gathered: &window.gathered,
+        told: question.told.clone(),
+        leads: window.leads,
+        partitions: window.partitions,
+        seed: question.seed,
+        tolerable_us: (question.tolerable_ms * 1e3).round().clamp(0.0, 1e12) as u64,
+    };
+    let until = Instant::now() + Duration::from_secs_f64(question.limit_s.clamp(0.0, 1e6));
+    let go_on = || !interrupt::requested() && Instant::now() < until;
+    let mut found = what_if(&case, &question.change, &go_on)?;
+    found.topic = window.topic;
+    found.notes.splice(0..0, window.notes);
+    Ok(found)
 }
 
 /// Records of a topic, with what is known of where they lie.
@@ -121,7 +177,15 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
 /// # Errors
 /// When there are none or they are of several topics, a file can't be read, or the window can't be replayed.
 pub(crate) fn of_segments(paths: &[PathBuf], wish: &Wish) -> Result<Window> {
-    let (topic, mut files) = of_one_topic(paths)?;
+    let (topic, files) = of_one_topic(paths)?;
+    of_files(topic, files, wish)
+}
+
+/// From the segment files of a topic, by partition.
+///
+/// # Errors
+/// When a file can't be read, or the window can't be replayed.
+pub(crate) fn of_files(topic: String, mut files: BTreeMap<i32, Vec<PathBuf>>, wish: &Wish) -> Result<Window> {
     let now_ms = now_ms();
     let since_ms = wish.last_s.map(|last_s| now_ms - (1e3 * last_s) as i64);
     let partitions = files.keys().last().map_or(1, |last| last.unsigned_abs() + 1);
@@ -142,8 +206,7 @@ pub(crate) fn of_segments(paths: &[PathBuf], wish: &Wish) -> Result<Window> {
         notes.push(format!("{why}: the window ends where all partitions had been read to"));
         gatherer.cut_to_common_end(|partition| readers.contains_key(&partition));
     }
-    let shown = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let gathered = gatherer.finish().with_context(|| format!("{shown} can't be replayed"))?;
+    let gathered = gatherer.finish().with_context(|| format!("topic {topic} can't be replayed"))?;
     Ok(Window { topic, gathered, partitions, leads: None, notes })
 }
 

@@ -170,13 +170,15 @@ pub(crate) fn look(paths: &[PathBuf], wanted: &[String], depth: Depth) -> Result
             if wanted.is_empty() { String::new() } else { format!(" of {}", wanted.join(", ")) }
         )));
     }
-    let topics = files.into_iter().map(|(topic, partitions)| of_topic(&topic, partitions, depth)).collect();
-    Ok(Seen { topics, internal: if is_apart { internal } else { Vec::new() } })
+    let topics = files.iter().map(|(topic, partitions)| of_topic(topic, partitions, depth)).collect();
+    Ok(Seen { topics, files, internal: if is_apart { internal } else { Vec::new() } })
 }
 
 /// What lies below some paths.
 pub(crate) struct Seen {
     pub(crate) topics: Vec<TopicXray>,
+    /// Their files, by topic and partition.
+    pub(crate) files: Files,
     /// Topics of the cluster itself, which were not looked into.
     pub(crate) internal: Vec<String>,
 }
@@ -186,14 +188,14 @@ fn is_internal(topic: &str) -> bool {
     topic.starts_with("__") || topic == "_schemas" || topic.starts_with("_redpanda")
 }
 
-fn of_topic(topic: &str, partitions: BTreeMap<i32, Vec<PathBuf>>, depth: Depth) -> TopicXray {
+fn of_topic(topic: &str, partitions: &BTreeMap<i32, Vec<PathBuf>>, depth: Depth) -> TopicXray {
     // Of a copy of some partitions their number is not known, and no key tells its rule.
     let count = partitions.keys().last().map_or(0, |last| last.unsigned_abs() as usize + 1);
     let mut sight = Sight::new(topic, count, depth);
     let mut facts = Facts { share: 1.0, ..Facts::default() };
     for (partition, paths) in partitions {
         for path in paths {
-            match of_file(&path, partition, &mut sight, &mut facts.troubles) {
+            match of_file(path, *partition, &mut sight, &mut facts.troubles) {
                 Ok(bytes) => facts.fetched_bytes += bytes,
                 // Retention takes segments while they are read.
                 Err(error) => facts.troubles.push(format!("{error:#}")),

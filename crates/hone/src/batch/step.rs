@@ -435,6 +435,7 @@ mod tests {
             }),
             refused: None,
             cheapest: Vec::new(),
+            advice: None,
             batches_packed: 10,
             notes: Vec::new(),
         };

@@ -1,5 +1,6 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
+pub(crate) mod advice;
 pub(crate) mod batch_cost;
 pub(crate) mod batch_watch;
 pub(crate) mod before_after;

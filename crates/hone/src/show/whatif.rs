@@ -25,6 +25,9 @@ pub(crate) fn text(found: &WhatIf) -> String {
         let _ = write!(out, "\n{}\n", wrapped(&format!("nothing is foreseen: {refused}")));
     }
     out.push_str(&cheapest(&found.cheapest));
+    if let Some(advice) = &found.advice {
+        let _ = write!(out, "\n{}\n", wrapped(&format!("do: {}", super::advice::words(advice, false))));
+    }
     for note in &found.notes {
         let _ = write!(out, "\n{}", wrapped(&format!("note: {note}")));
     }
@@ -96,12 +99,12 @@ fn of_bytes(value: f64) -> String {
 fn sent_by(found: &WhatIf) -> Vec<String> {
     let shares = |each: &BatchFigures| {
         each.sent_by.map_or("-".to_owned(), |by| {
-            [by.size, by.time, by.with_others, by.memory]
+            [by.size, by.time, by.with_others, by.memory, by.commit]
                 .map(|share| format!("{:.0}", 100.0 * share))
                 .join("/")
         })
     };
-    row("full/linger/with others/memory, %", found, &shares)
+    row("full/linger/with others/memory/commit, %", found, &shares)
 }
 
 fn memory(found: &WhatIf) -> Vec<String> {
@@ -171,8 +174,10 @@ fn settings_of(settings: &ClientSettings) -> String {
     } else {
         String::new()
     };
+    let records =
+        settings.batch_records.map_or(String::new(), |records| format!(", {records} records a batch"));
     format!(
-        "{} with linger {} ms{late}, batch size {}, codec {}",
+        "{} with linger {} ms{late}, batch size {}{records}, codec {}",
         settings.client,
         number(settings.linger_ms),
         settings.batch_bytes,

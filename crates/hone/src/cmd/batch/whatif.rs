@@ -1,21 +1,18 @@
 //! `hone batch whatif`: what a setting would make of a topic's batches.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hone_batch::whatif::Codec;
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::client::Client;
-use hone_batch::whatif::predict::{Case, Change, Partitioner, what_if};
-use hone_batch::whatif::stream::Limits;
+use hone_batch::whatif::predict::{Change, Partitioner};
 use hone_load::Topics;
 use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
-use hone_tool::interrupt;
 
 use super::Desk;
-use crate::batch::replaying::{self, Window, Wish};
+use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
 use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
 use crate::notation::seconds;
@@ -28,8 +25,9 @@ use crate::{Ending, Usage, ledger, show};
 /// of today, as the batches show them, and only if today comes out, within 15 %, with the change. A range covers all settings that explain
 /// today as well, brokers that lead other partitions, and chance. Bytes are those of the topic's own records, packed anew.
 ///
-/// Nothing is foreseen for a sender who waits for every answer: more linger would only make each send slower. Without a change it tells
-/// today's settings and the least linger and batch size that reach 4 KiB and 16 KiB.
+/// A sender that waits for every answer is not replayed: of one thread, Hone predicts what another linger makes of its time from send to send.
+/// Without a change, Hone shows today's settings, the least linger and batch size that reach 4 KiB and 16 KiB, and what to set within
+/// --tolerable-linger.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch whatif broker-1:9092 orders --linger 20ms
@@ -39,7 +37,7 @@ use crate::{Ending, Usage, ledger, show};
   hone batch whatif broker-1:9092 orders --today-client librdkafka --today-linger 5ms
   hone batch whatif --segments /var/lib/kafka/data/orders-[0-9]* --linger 20ms")]
 pub(crate) struct Arguments {
-    /// host:port of any broker of the cluster.
+    /// host:port of any broker of the cluster, or several (host:port,host:port).
     #[arg(value_name = "BROKER", required_unless_present = "segments", conflicts_with = "segments")]
     broker: Option<String>,
     /// The topic.
@@ -70,6 +68,9 @@ pub(crate) struct Arguments {
     /// How long looking for today's settings and replaying may take; nothing is foreseen where that is not enough.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = seconds)]
     replay_limit: f64,
+    /// The longest linger that the application tolerates; advice stays below it.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
+    tolerable_linger: f64,
     /// For the client's own chance and for intervals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -89,6 +90,9 @@ struct ChangeOptions {
     /// Another batch size, in bytes.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     batch_size: Option<u32>,
+    /// Another number of records that a batch holds at most: librdkafka's batch.num.messages.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch_records: Option<u32>,
     /// Another codec: none, gzip, snappy, lz4, zstd.
     #[arg(long, value_name = "NAME", value_parser = codec)]
     codec: Option<Codec>,
@@ -108,7 +112,7 @@ struct ChangeOptions {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is known of today (it wins over what the batches show)")]
-struct TodayOptions {
+pub(super) struct TodayOptions {
     /// The client of today.
     #[arg(long, value_name = "NAME", value_parser = client)]
     today_client: Option<Client>,
@@ -126,14 +130,23 @@ struct TodayOptions {
     open_loop: bool,
 }
 
+impl TodayOptions {
+    pub(super) fn told(&self) -> Told {
+        Told {
+            client: self.today_client,
+            linger_us: self.today_linger.map(us),
+            batch_bytes: self.today_batch_size,
+            rtt_us: self.rtt.map(us),
+            is_open_loop: self.open_loop,
+        }
+    }
+}
+
 /// How far back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Last(Option<f64>);
+pub(super) struct Last(pub(super) Option<f64>);
 
-/// Unless told otherwise, of a cluster.
-const LAST_S: f64 = 300.0;
-
-fn last(text: &str) -> Result<Last, String> {
+pub(super) fn last(text: &str) -> Result<Last, String> {
     if text == "all" {
         return Ok(Last(None));
     }
@@ -169,6 +182,7 @@ impl Arguments {
         Change {
             linger_us: asked.linger.map(us),
             batch_bytes: asked.batch_size,
+            batch_records: asked.batch_records,
             codec: asked.codec,
             client: asked.client,
             partitioner: asked.partitioner.map(|keyless| match keyless {
@@ -177,34 +191,26 @@ impl Arguments {
             }),
             partitions: asked.partitions,
             producers: asked.producers,
-        }
-    }
-
-    fn told(&self) -> Told {
-        Told {
-            client: self.today.today_client,
-            linger_us: self.today.today_linger.map(us),
-            batch_bytes: self.today.today_batch_size,
-            rtt_us: self.today.rtt.map(us),
-            is_open_loop: self.today.open_loop,
+            denser: None,
         }
     }
 
     fn wish(&self) -> Wish {
-        let plain = Limits::default();
-        let kept_bytes = if self.no_payload { 0 } else { plain.kept_bytes };
         // Files are those that were named: nobody asks for a part of them unless he says so.
         let unless_told = if self.segments.is_empty() { Some(LAST_S) } else { None };
-        Wish {
-            last_s: self.last.map_or(unless_told, |last| last.0),
-            budget_bytes: self.budget << 20,
-            limit: Duration::from_secs_f64(self.limit.clamp(0.1, 1e6)),
-            limits: Limits {
-                records: self.most_records,
-                kept_bytes,
-                reads_records: !self.no_payload,
-                ..plain
-            },
+        let last_s = self.last.map_or(unless_told, |last| last.0);
+        let mut wish = Wish::usual(last_s, self.budget, self.limit, !self.no_payload);
+        wish.limits.records = self.most_records;
+        wish
+    }
+
+    fn question(&self) -> Question {
+        Question {
+            told: self.today.told(),
+            change: self.change(),
+            seed: self.seed,
+            tolerable_ms: 1e3 * self.tolerable_linger,
+            limit_s: self.replay_limit,
         }
     }
 }
@@ -212,7 +218,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let window = read(arguments, desk)?;
     desk.progress.doing("replaying");
-    let found = foresee(window, arguments)?;
+    let found = replaying::replayed(window, &arguments.question())?;
     let ending = if found.refused.is_some() { Ending::CouldNot } else { Ending::Done };
     let entered = enter_in_ledger(&found, arguments, desk);
     desk.show(found, shown::text)?;
@@ -282,20 +288,4 @@ fn read(arguments: &Arguments, desk: &Desk) -> Result<Window> {
         }
         _ => bail!(Usage("name a broker and a topic, or --segments".to_owned())),
     }
-}
-
-fn foresee(window: Window, arguments: &Arguments) -> Result<WhatIf> {
-    let case = Case {
-        gathered: &window.gathered,
-        told: arguments.told(),
-        leads: window.leads,
-        partitions: window.partitions,
-        seed: arguments.seed,
-    };
-    let until = Instant::now() + Duration::from_secs_f64(arguments.replay_limit.clamp(0.0, 1e6));
-    let go_on = || !interrupt::requested() && Instant::now() < until;
-    let mut found = what_if(&case, &arguments.change(), &go_on)?;
-    found.topic = window.topic;
-    found.notes.splice(0..0, window.notes);
-    Ok(found)
 }

@@ -11,6 +11,7 @@ use hone_record::{BatchXray, TopicXray};
 
 use super::Desk;
 use crate::Ending;
+use crate::batch::advise::{self, Records, Replaying};
 use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
 use crate::cmd::security::SecurityOptions;
@@ -28,7 +29,8 @@ const DECODE_BYTES: u64 = 8 << 20;
 ///
 /// What closed a batch is told by evidence: sizes that end at a limit, times from first to last record that end at the linger, batches of
 /// one broker's partitions that end together, counts that never change, single records at a beat. A verdict says what the matter is and the
-/// cheapest thing to do; "do not raise linger" is one.
+/// cheapest thing to do; "do not raise linger" is one. What a linger or a batch size would bring is replayed with the topic's own records, as
+/// `hone batch whatif` does it: for the topics that you name, else for the eight whose batches cost most.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch xray broker-1:9092                            all topics, the one whose batches cost most first
@@ -37,7 +39,7 @@ const DECODE_BYTES: u64 = 8 << 20;
   hone batch xray broker-1:9092 orders --no-payload --json > orders.json
   hone batch xray --segments /var/lib/kafka/data           on a broker's disk; Redpanda's, too")]
 pub(crate) struct Arguments {
-    /// host:port of any broker of the cluster.
+    /// host:port of any broker of the cluster, or several (host:port,host:port).
     #[arg(value_name = "BROKER", required_unless_present = "segments", conflicts_with = "segments")]
     broker: Option<String>,
     /// Topics; all that are not the cluster's own unless named.
@@ -58,12 +60,15 @@ pub(crate) struct Arguments {
     /// How long a topic may take.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     limit: f64,
-    /// The longest linger that the application would bear; advice stays below it.
+    /// The longest linger that the application tolerates; advice stays below it.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
     tolerable_linger: f64,
     /// Never unpack a record: no compression ratio and nothing of keys.
     #[arg(long)]
     no_payload: bool,
+    /// Replay no records: findings then say what closed the batches, and not what a setting would bring.
+    #[arg(long)]
+    no_replay: bool,
     /// Tell every topic with all that was found, whatever their number.
     #[arg(long)]
     detail: bool,
@@ -99,6 +104,31 @@ impl Arguments {
             depth: self.depth(),
         }
     }
+
+    fn replaying(&self) -> Replaying {
+        Replaying {
+            budget_mib: self.budget,
+            limit_s: self.limit,
+            reads_records: !self.no_payload,
+            tolerable_ms: 1e3 * self.tolerable_linger,
+        }
+    }
+
+    /// Replays the topics whose batches cost most, or those that are named.
+    fn advise(&self, topics: &mut [TopicXray], desk: &Desk, mut records: impl FnMut(&mut TopicXray)) {
+        if self.no_replay {
+            return;
+        }
+        let named = !self.topics.is_empty() || !self.only.is_empty();
+        let most = if named { usize::MAX } else { advise::MOST_REPLAYED };
+        for topic in topics.iter_mut().filter(|topic| advise::is_open(topic)).take(most) {
+            if hone_tool::interrupt::requested() {
+                return;
+            }
+            desk.progress.doing(&format!("replaying {}", topic.topic));
+            records(topic);
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
@@ -116,17 +146,18 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 
 fn of_disk(arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
     desk.progress.doing("reading segments");
-    let segments::Seen { topics, internal } =
+    let segments::Seen { topics, files, internal } =
         segments::look(&arguments.segments, &arguments.only, arguments.depth())?;
+    let (mut topics, replaying) = (ranked(topics), arguments.replaying());
+    arguments.advise(&mut topics, desk, |topic| advise::advise(topic, Records::Files(&files), &replaying));
     let apart = || format!("internal topics, left out: {}; --only TOPIC looks into one", internal.join(", "));
     let notes = (!internal.is_empty()).then(apart).into_iter().collect();
     let paths: Vec<String> = arguments.segments.iter().map(|path| path.display().to_string()).collect();
-    Ok(BatchXray { source: paths.join(", "), topics: ranked(topics), notes })
+    Ok(BatchXray { source: paths.join(", "), topics, notes })
 }
 
 fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
-    let security = arguments.security.security()?;
-    let mut cluster = Topics::enter(&hone_load::canary::reachable(broker, &security)?, &security)?;
+    let mut cluster = Topics::enter(broker, &arguments.security.security()?)?;
     let (mut topics, mut notes) = (Vec::new(), Vec::new());
     let names = if arguments.topics.is_empty() { all(&mut cluster)? } else { arguments.topics.clone() };
     for (number, name) in names.iter().enumerate() {
@@ -146,7 +177,10 @@ fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchX
             Err(error) => notes.push(format!("{name}: {error:#}")),
         }
     }
-    Ok(BatchXray { source: broker.to_owned(), topics: ranked(topics), notes })
+    let (mut topics, replaying) = (ranked(topics), arguments.replaying());
+    arguments
+        .advise(&mut topics, desk, |topic| advise::advise(topic, Records::Cluster(&mut cluster), &replaying));
+    Ok(BatchXray { source: broker.to_owned(), topics, notes })
 }
 
 fn all(cluster: &mut Topics) -> Result<Vec<String>> {

@@ -5,6 +5,9 @@
 #       librdkafka, Java and franz-go write topics with one setting, on the embedded broker and on Apache Kafka (bench/kafka.sh); other
 #       settings are foreseen from those topics, then sent by the same schedule, and read back: a row for each, the errors, and in the end the table.
 #       Takes some 50 minutes of a machine that is quiet; --few is two settings for each client and broker.
+#   bench/whatif.sh habits [--only LIST] [--seconds N]
+#       twelve settings of librdkafka that a replay has to know: a bound on records, transactions, a thread that waits. Some 7 minutes on the
+#       embedded broker, or on BROKER=HOST:PORT.
 #   bench/whatif.sh table FILE      rows of an earlier OUT as Markdown
 # Environment: HONE (the program; a release build otherwise), BROKERS (hone,kafka), OUT (a file that keeps the rows, as JSON lines).
 set -euo pipefail
@@ -64,9 +67,24 @@ reality() {
   python3 bench/whatif.py --table "$rows"
 }
 
+habits() {
+  local hone=${HONE:-} python=.hone/venv/bin/python
+  if [ -z "$hone" ]; then
+    cargo build --release --locked -p hone
+    hone=$target/release/hone
+  fi
+  [ -x "$python" ] || { echo "no $python: script/bootstrap --test installs it" >&2; exit 1; }
+  work=$(mktemp -d)
+  trap 'stop; rm -rf "$work"' EXIT
+  address=${BROKER:-}
+  [ -n "$address" ] || serve "$hone" broker --data "$work/data" --listen 127.0.0.1:0 --metrics off
+  "$python" bench/whatif_habits.py --hone "$hone" --broker "$address" "$@"
+}
+
 case ${1:-} in
   speed) speed ;;
+  habits) shift; habits "$@" ;;
   reality) shift; reality "$@" ;;
   table) python3 bench/whatif.py --table "$2" ;;
-  *) sed -n 2,10p "$0"; exit 2 ;;
+  *) sed -n 2,13p "$0"; exit 2 ;;
 esac

@@ -14,13 +14,16 @@ use crate::validate::Rules;
 
 pub(crate) mod broker;
 pub(crate) mod definition;
+mod topic;
 
 use broker::BrokerProperties;
-use definition::{Definition, Kind, Wanted, find, items};
+use definition::{Definition, Kind, find, items};
+use topic::TABLE;
 
 /// Below this a segment holds hardly more than one batch.
 const LEAST_SEGMENT_BYTES: i64 = 1 << 12;
 const MOST_I32: i64 = i32::MAX as i64;
+const LEAST_I64: i64 = i64::MIN;
 const MOST_I64: i64 = i64::MAX;
 const CODECS: &[&str] = &["producer", "none", "uncompressed", "gzip", "snappy", "lz4", "zstd"];
 const CLEANUP_POLICIES: &[&str] = &["delete", "compact"];
@@ -46,195 +49,9 @@ const SEGMENT_BYTES: &str = "segment.bytes";
 const SEGMENT_MS: &str = "segment.ms";
 const TIMESTAMP_AFTER: &str = "message.timestamp.after.max.ms";
 const TIMESTAMP_BEFORE: &str = "message.timestamp.before.max.ms";
+const TIMESTAMP_DIFFERENCE: &str = "message.timestamp.difference.max.ms";
 const TIMESTAMP_TYPE: &str = "message.timestamp.type";
 const WRITE_CACHING: &str = "write.caching";
-
-/// The properties of a topic, by name.
-static TABLE: &[Definition] = &[
-    topic(
-        CLEANUP,
-        Wanted::Words(CLEANUP_POLICIES),
-        Some("log.cleanup.policy"),
-        "`delete` drops old segments by age and size, `compact` keeps the last record of each key.",
-    ),
-    alone(
-        GZIP_LEVEL,
-        Wanted::NumberOr(-1, 1, 9),
-        "-1",
-        "Level for compression.type=gzip; -1 is gzip's default.",
-    ),
-    alone(
-        LZ4_LEVEL,
-        Wanted::Number(1, 17),
-        "9",
-        "Accepted and without effect: this broker has one level for compression.type=lz4.",
-    ),
-    topic(
-        COMPRESSION,
-        Wanted::Word(CODECS),
-        Some("compression.type"),
-        "How batches are stored; `producer` keeps them as they come.",
-    ),
-    alone(ZSTD_LEVEL, Wanted::Number(-131_072, 22), "3", "Level for compression.type=zstd."),
-    topic(
-        DELETE_RETENTION,
-        Wanted::Number(0, MOST_I64),
-        Some("log.cleaner.delete.retention.ms"),
-        "How long a compacted log keeps the marks of deleted keys.",
-    ),
-    alone(
-        "file.delete.delay.ms",
-        Wanted::Number(0, MOST_I64),
-        "60000",
-        "Accepted and without effect: files go at once.",
-    ),
-    topic(
-        FLUSH_BYTES,
-        Wanted::Number(1, MOST_I64),
-        Some(broker::FLUSH_BYTES),
-        "Most bytes of a partition that stay unflushed with write caching or acks=1.",
-    ),
-    alone(
-        "flush.messages",
-        Wanted::Number(1, MOST_I64),
-        "9223372036854775807",
-        "Accepted and without effect: flush.ms and flush.bytes say when to flush.",
-    ),
-    topic(
-        FLUSH_MS,
-        Wanted::Number(1, MOST_I64),
-        Some(broker::FLUSH_MS),
-        "Longest time that something written stays unflushed with write caching or acks=1.",
-    ),
-    alone(
-        DURABILITY,
-        Wanted::ReadOnly(
-            "it follows from write.caching, flush.ms, flush.bytes and the cluster's write_caching_default",
-        ),
-        "",
-        "What an acknowledgement means.",
-    ),
-    alone(
-        SCHEMA,
-        Wanted::Schema,
-        "",
-        "An inline JSON Schema; batches with a record value that breaks it are refused.",
-    ),
-    alone(
-        "index.interval.bytes",
-        Wanted::Number(0, MOST_I32),
-        "4096",
-        "Accepted and without effect: there is an index entry for every 4096 bytes.",
-    ),
-    topic(
-        MAX_LAG,
-        Wanted::Number(1, MOST_I64),
-        Some("log.cleaner.max.compaction.lag.ms"),
-        "Records older than this are compacted whatever min.cleanable.dirty.ratio says.",
-    ),
-    topic(MAX_MESSAGE, Wanted::Number(0, MOST_I32), Some("message.max.bytes"), "Largest batch."),
-    topic(
-        TIMESTAMP_AFTER,
-        Wanted::Number(0, MOST_I64),
-        Some("log.message.timestamp.after.max.ms"),
-        "How far the time of a record may lie ahead of the broker's clock.",
-    ),
-    topic(
-        TIMESTAMP_BEFORE,
-        Wanted::Number(0, MOST_I64),
-        Some("log.message.timestamp.before.max.ms"),
-        "How far the time of a record may lie behind the broker's clock.",
-    ),
-    topic(
-        TIMESTAMP_TYPE,
-        Wanted::Word(TIMESTAMP_TYPES),
-        Some("log.message.timestamp.type"),
-        "Whether records carry the producer's time or that of the append.",
-    ),
-    topic(
-        MIN_RATIO,
-        Wanted::Ratio,
-        Some("log.cleaner.min.cleanable.ratio"),
-        "Share of uncompacted bytes from which on a log is compacted.",
-    ),
-    topic(
-        MIN_LAG,
-        Wanted::Number(0, MOST_I64),
-        Some("log.cleaner.min.compaction.lag.ms"),
-        "Records younger than this are not compacted.",
-    ),
-    topic(
-        "min.insync.replicas",
-        Wanted::Number(1, 1),
-        Some("min.insync.replicas"),
-        "This cluster has one broker and no replica.",
-    ),
-    alone(
-        "preallocate",
-        Wanted::Bool,
-        "false",
-        "Accepted and without effect: segments grow as they are written.",
-    ),
-    topic(
-        RETENTION_BYTES,
-        Wanted::Number(-1, MOST_I64),
-        Some("log.retention.bytes"),
-        "Size of a partition above which its oldest segments go; -1 for no limit.",
-    ),
-    topic(
-        RETENTION_MS,
-        Wanted::Number(-1, MOST_I64),
-        Some("log.retention.ms"),
-        "Age above which segments go; -1 for no limit.",
-    ),
-    topic(
-        SEGMENT_BYTES,
-        Wanted::Number(LEAST_SEGMENT_BYTES, MOST_I32),
-        Some("log.segment.bytes"),
-        "Size at which a segment is closed and the next one begun.",
-    ),
-    alone(
-        "segment.index.bytes",
-        Wanted::Number(4, MOST_I32),
-        "10485760",
-        "Accepted and without effect: the index is as large as it needs to be.",
-    ),
-    alone("segment.jitter.ms", Wanted::Number(0, MOST_I64), "0", "Accepted and without effect."),
-    topic(SEGMENT_MS, Wanted::Number(1, MOST_I64), Some("log.roll.ms"), "Age at which a segment is closed."),
-    alone(
-        "unclean.leader.election.enable",
-        Wanted::Bool,
-        "false",
-        "Accepted and without effect: this cluster has one broker.",
-    ),
-    topic(
-        WRITE_CACHING,
-        Wanted::Word(&["true", "false"]),
-        Some(broker::WRITE_CACHING),
-        "Whether acks=all is given once a batch is in memory, to be flushed by flush.ms and flush.bytes. Never for \
-         transactions and group offsets; overruled by write_caching_default=disabled.",
-    ),
-];
-
-/// A property whose default is a property of the broker.
-const fn topic(
-    name: &'static str,
-    wanted: Wanted,
-    broker: Option<&'static str>,
-    documentation: &'static str,
-) -> Definition {
-    Definition { name, aliases: &[], wanted, default: "", broker, documentation }
-}
-
-/// A property that only topics have.
-const fn alone(
-    name: &'static str,
-    wanted: Wanted,
-    default: &'static str,
-    documentation: &'static str,
-) -> Definition {
-    Definition { name, aliases: &[], wanted, default, broker: None, documentation }
-}
 
 /// Where a value comes from, in the numbers of DescribeConfigs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -364,9 +181,15 @@ impl<'a> Values<'a> {
         text.parse().map_err(|_| format!("{name} is `{text}`, which does not fit"))
     }
 
-    /// -1 says that there is no limit.
+    /// Below 0 there is no limit.
     fn limit(&self, name: &str) -> Result<Option<u64>, String> {
         Ok(u64::try_from(self.parse::<i64>(name)?).ok())
+    }
+
+    /// How far the time of a record may lie on one side: the topic's own bound, else its bound for both sides, else the broker's.
+    fn time_bound(&self, name: &str) -> Result<i64, String> {
+        let has_both = !self.given.contains_key(name) && self.given.contains_key(TIMESTAMP_DIFFERENCE);
+        self.parse(if has_both { TIMESTAMP_DIFFERENCE } else { name })
     }
 
     fn compression_level(&self, codec: Option<Codec>) -> Result<Option<i32>, String> {
@@ -440,8 +263,8 @@ impl Properties {
             max_message_bytes: log.max_message_bytes,
             records: Rules {
                 log_append_time: log.log_append_time,
-                before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
-                after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+                before_max_ms: values.time_bound(TIMESTAMP_BEFORE)?,
+                after_max_ms: values.time_bound(TIMESTAMP_AFTER)?,
                 keys_required: log.compact,
             },
             durability: Durability::of(&log, broker),
@@ -479,7 +302,7 @@ impl Properties {
             _ if name == DURABILITY => {
                 vec![Layer { name, value: self.durability().to_string(), source: Source::Default }]
             }
-            _ if definition.default.is_empty() => Vec::new(),
+            _ if !definition.has_default() => Vec::new(),
             _ => vec![Layer { name, value: definition.default.to_owned(), source: Source::Default }],
         };
         given.into_iter().chain(behind).collect()
@@ -551,6 +374,8 @@ pub(crate) fn take_step(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::broker::Scope;
     use super::*;
 
@@ -619,7 +444,7 @@ mod tests {
             (TIMESTAMP_AFTER, "9223372036854775807"),
             (MAX_MESSAGE, "0"),
             (SCHEMA, r#"{"type": "object"}"#),
-            (FLUSH_MS, "1"),
+            (FLUSH_MS, "0"),
             (FLUSH_BYTES, "1"),
             (WRITE_CACHING, "true"),
         ])
@@ -639,7 +464,7 @@ mod tests {
                 delete_retention_ms: 0,
                 log_append_time: true,
                 write_caching: true,
-                flush_ms: 1,
+                flush_ms: 0,
                 flush_bytes: 1,
                 max_message_bytes: 0,
             }
@@ -669,7 +494,7 @@ mod tests {
             ("file.delete.delay.ms", "-1", "from 0 to"),
             (FLUSH_BYTES, "0", "from 1 to"),
             ("flush.messages", "0", "from 1 to"),
-            (FLUSH_MS, "0", "from 1 to"),
+            (FLUSH_MS, "-1", "from 0 to"),
             (DURABILITY, "acks=all: fsync", "hone.durability can't be set: it follows from write.caching"),
             (SCHEMA, "{", "hone.value.schema: the schema is not JSON"),
             ("index.interval.bytes", "-1", "from 0 to"),
@@ -684,7 +509,8 @@ mod tests {
             (MIN_LAG, "-1", "from 0 to"),
             ("min.insync.replicas", "2", "wanted 1: This cluster has one broker"),
             ("preallocate", "1", "wanted true or false"),
-            (RETENTION_BYTES, "-2", "from -1 to"),
+            (RETENTION_BYTES, "x", "from -9223372036854775808 to"),
+            (RETENTION_MS, "-2", "from -1 to"),
             (RETENTION_MS, "9223372036854775808", "from -1 to 9223372036854775807"),
             (SEGMENT_BYTES, "12", "from 4096 to 2147483647"),
             ("segment.index.bytes", "3", "from 4 to"),
@@ -702,10 +528,142 @@ mod tests {
         assert!(crossed.contains("min.compaction.lag.ms is 7, above max.compaction.lag.ms, which is 6"));
     }
 
+    /// Names and defaults of Kafka's LogConfig, 3.9 and 4, that have no effect here, with values that Kafka takes and refuses.
+    #[test]
+    fn properties_of_kafka_without_effect_have_its_defaults_and_its_bounds() {
+        const MOST: &str = "9223372036854775807";
+        for (name, default, good, bad) in [
+            ("file.delete.delay.ms", "60000", &["0"][..], &["-1"][..]),
+            ("flush.messages", MOST, &["1"], &["0"]),
+            (
+                "follower.replication.throttled.replicas",
+                "",
+                &["", "*", "0:1", "0:1,12:3", "0:1,,1:1"],
+                &["0", "0:", "0:1:2", "-1:1", "+0:1", "*,0:1", "0:2147483648", "a:b"],
+            ),
+            ("index.interval.bytes", "4096", &["0"], &["-1", "2147483648"]),
+            ("leader.replication.throttled.replicas", "", &["*", "0:1"], &["0.1"]),
+            ("local.retention.bytes", "-2", &["-2", "-1", "0", MOST], &["-3"]),
+            ("local.retention.ms", "-2", &["-2", "-1", "0", MOST], &["-3", ""]),
+            ("message.downconversion.enable", "true", &["true", "FALSE"], &["1", ""]),
+            (
+                "message.format.version",
+                "3.0-IV1",
+                &["0.8.2", "0.10.0-IV1", "0.10.2.1", "0.11.0-IV2", "2.8", "2.8.1", "2.8-IV1", "3.9-IV0"],
+                &["", "2", "0.8.3", "0.9.0-IV0", "2.8-IV2", "2.8-IV", "2.8-IV01", "4.0", "latest"],
+            ),
+            ("preallocate", "false", &["true"], &["yes"]),
+            ("remote.copy.lag.bytes", "0", &["-1", MOST], &["-2"]),
+            ("remote.copy.lag.ms", "0", &["-1", MOST], &["-2"]),
+            ("remote.log.copy.disable", "false", &["true", "false"], &["0"]),
+            ("remote.log.delete.on.disable", "false", &["true", "false"], &["0"]),
+            ("remote.storage.enable", "false", &["false", "False"], &["true", "0"]),
+            ("segment.index.bytes", "10485760", &["4"], &["3"]),
+            ("segment.jitter.ms", "0", &["0", MOST], &["-1"]),
+            ("unclean.leader.election.enable", "false", &["true"], &["0"]),
+        ] {
+            let broker = BrokerProperties::default();
+            let rows = parse(&[]).unwrap().describe(&broker);
+            let row = rows.into_iter().find(|row| row.definition.name == name).unwrap();
+            assert_eq!((row.value.as_deref(), row.source), (Some(default), Source::Default), "{name}");
+            for value in good {
+                assert_eq!(refusal(name, value), "", "{name}={value}");
+            }
+            for value in bad {
+                assert!(
+                    refusal(name, value).contains(&format!("{name} is `{value}`, wanted")),
+                    "{name}={value}"
+                );
+            }
+        }
+    }
+
+    /// What Redpanda knows, and Confluent's names that it knows, too.
+    #[test]
+    fn what_asks_for_something_that_is_not_here_is_refused_with_the_reason() {
+        let tiered = "There is no tiered storage here.";
+        let registry = "This broker asks no schema registry";
+        for (name, good, bad, reason) in [
+            ("compaction.strategy", "offset", "timestamp", "the record of a key with the highest offset"),
+            ("confluent.key.schema.validation", "false", "true", registry),
+            ("confluent.value.schema.validation", "false", "true", registry),
+            ("confluent.value.subject.name.strategy", "RecordNameStrategy", "Mine", "TopicNameStrategy"),
+            ("initial.retention.local.target.bytes", "1", "-2", "from -1 to"),
+            ("initial.retention.local.target.ms", "-1", "x", "from -1 to"),
+            ("redpanda.cloud_topic.enabled", "false", "true", tiered),
+            ("redpanda.iceberg.delete", "false", "0", "true or false"),
+            ("redpanda.iceberg.invalid.record.action", "drop", "keep", "drop or dlq_table"),
+            ("redpanda.iceberg.mode", "disabled", "key_value", "This broker writes no Iceberg tables."),
+            ("redpanda.iceberg.target.lag.ms", "60000", "0", "from 1 to"),
+            ("redpanda.key.schema.id.validation", "false", "true", registry),
+            (
+                "redpanda.key.subject.name.strategy",
+                "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy",
+                "topicNameStrategy",
+                "TopicNameStrategy",
+            ),
+            ("redpanda.leaders.preference", "ordered_racks:a, b", "racks:", "none, racks:RACK,RACK"),
+            ("redpanda.remote.allowgaps", "true", "1", "true or false"),
+            ("redpanda.remote.delete", "true", "1", "true or false"),
+            ("redpanda.remote.read", "false", "true", tiered),
+            ("redpanda.remote.recovery", "false", "true", tiered),
+            ("redpanda.remote.write", "false", "true", tiered),
+            ("redpanda.replicas.preference", "racks:a", "a", "none, racks:RACK,RACK"),
+            ("redpanda.storage.mode", "local", "tiered", tiered),
+            ("redpanda.value.schema.id.validation", "false", "true", registry),
+            ("remote.storage.enable", "false", "true", tiered),
+            ("replication.factor", "1", "3", "This cluster has one broker and no replica."),
+            ("retention.local.target.bytes", "-1", "-2", "from -1 to"),
+            ("retention.local.target.ms", "86400000", "", "from -1 to"),
+            ("write.caching", "true", "disabled", "true or false"),
+        ] {
+            assert_eq!(refusal(name, good), "", "{name}={good}");
+            let error = refusal(name, bad);
+            assert!(error.starts_with(&format!("{name} is `{bad}`, wanted ")), "{error}");
+            assert!(error.contains(reason), "{error}");
+        }
+        assert_eq!(refusal("redpanda.iceberg.partition.spec", "(day(ts))"), "");
+        for name in ["redpanda.remote.readreplica", "redpanda.virtual.cluster.id"] {
+            assert!(refusal(name, "x").starts_with(&format!("{name} can't be set: there ")), "{name}");
+        }
+    }
+
+    proptest! {
+        /// A value is kept as it is taken again when the broker starts.
+        #[test]
+        fn what_is_taken_once_is_taken_again(
+            at in any::<prop::sample::Index>(),
+            value in "(-?[0-9]{0,20}|[ a-zA-Z*]{0,9}|([0-9]{0,3}[:,.]){0,4}|[0-3][.][0-9]{1,2}(-IV[0-9]?)?|(ordered_)?racks:[a-c,]{0,5}|.{0,12})",
+        ) {
+            for table in [TABLE, broker::TABLE] {
+                let definition = &table[at.index(table.len())];
+                if let Ok(kept) = definition.check(&value) {
+                    prop_assert_eq!(definition.check(&kept), Ok(kept), "{}", definition.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_one_bound_of_kafka_3_for_times_holds_where_no_other_is_given() {
+        let bounds = |pairs: &[(&str, &str)]| {
+            let rules = parse(pairs).unwrap().records;
+            (rules.before_max_ms, rules.after_max_ms)
+        };
+        assert_eq!(bounds(&[(TIMESTAMP_DIFFERENCE, "7")]), (7, 7));
+        assert_eq!(bounds(&[(TIMESTAMP_DIFFERENCE, "7"), (TIMESTAMP_BEFORE, "8")]), (8, 7));
+        assert_eq!(bounds(&[(TIMESTAMP_AFTER, "9"), (TIMESTAMP_DIFFERENCE, "7")]), (7, 9));
+        let cluster = [("log.message.timestamp.before.max.ms", "5")];
+        let over = |pairs: &[(&str, &str)]| over_cluster(&cluster, pairs).records.before_max_ms;
+        assert_eq!((over(&[]), over(&[(TIMESTAMP_DIFFERENCE, "7")])), (5, 7));
+        assert!(refusal(TIMESTAMP_DIFFERENCE, "-1").contains("from 0 to"));
+    }
+
     #[test]
     fn every_row_of_the_table_has_a_default_that_could_be_set() {
+        assert!(TABLE.is_sorted_by_key(|definition| definition.name));
         for definition in TABLE.iter().filter(|definition| definition.broker.is_none()) {
-            if !definition.default.is_empty() {
+            if definition.has_default() {
                 assert_eq!(definition.check(definition.default).as_deref(), Ok(definition.default));
             }
         }
@@ -808,5 +766,13 @@ mod tests {
         let mut step = |name: &str, step| take_step(&mut properties, Owner::Topic, name, step, now);
         step(CLEANUP, Step::Subtract("delete")).unwrap();
         assert_eq!(properties, given(&[(SEGMENT_MS, "9"), (CLEANUP, "compact")]));
+        // Tools that move partitions name replicas, and take them back.
+        let throttled = "leader.replication.throttled.replicas";
+        let mut properties = BTreeMap::new();
+        let mut step = |step| take_step(&mut properties, Owner::Topic, throttled, step, |_| String::new());
+        step(Step::Append("0:1")).unwrap();
+        step(Step::Append("1:1")).unwrap();
+        step(Step::Subtract("0:1")).unwrap();
+        assert_eq!(properties, given(&[(throttled, "1:1")]));
     }
 }

@@ -297,6 +297,88 @@ fn batches_are_packed_at_the_level_of_the_topic() {
     }
 }
 
+/// As MirrorMaker 2, Kafka Connect, Strimzi and rpk make topics.
+#[test]
+fn what_other_tools_ask_of_a_topic_is_kept_or_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = [
+        ("flush.messages", "1"),
+        ("flush.ms", "0"),
+        ("follower.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", ""),
+        ("local.retention.bytes", "-2"),
+        ("local.retention.ms", "-2"),
+        ("message.downconversion.enable", "true"),
+        ("message.format.version", "2.8-IV0"),
+        ("message.timestamp.difference.max.ms", "3600000"),
+        ("redpanda.remote.write", "false"),
+        ("remote.log.copy.disable", "true"),
+        ("remote.log.delete.on.disable", "true"),
+        ("remote.storage.enable", "false"),
+    ];
+    let mut broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    assert_eq!(create(&mut client, "t", &given), (0, String::new()));
+    for (name, value, message) in [
+        ("remote.storage.enable", "true", "wanted false: There is no tiered storage here."),
+        ("redpanda.remote.write", "true", "wanted false: There is no tiered storage here."),
+        ("confluent.value.schema.validation", "true", "wanted false: This broker asks no schema registry"),
+        ("local.retention.ms", "-3", "wanted a number from -2 to"),
+        ("leader.replication.throttled.replicas", "0", "PARTITION:BROKER"),
+        ("message.format.version", "4.0", "a version of Kafka up to 3.9"),
+    ] {
+        let (code, said) = create(&mut client, "refused", &[(name, value)]);
+        assert_eq!(code, 40, "{name}: {said}");
+        assert!(said.contains(message), "{said}");
+        let (code, said) = alter(&mut client, TOPIC, "t", &[(name, SET, Some(value))]);
+        assert_eq!(code, 40, "{name}: {said}");
+        assert!(said.contains(message), "{said}");
+    }
+    // A restart keeps them.
+    for restart in [false, true] {
+        if restart {
+            broker.stop().unwrap();
+            broker = self::broker(folder.path());
+            client = Client::connect(broker.kafka_addr());
+        }
+        for (name, value) in given {
+            let row = describe(&mut client, TOPIC, "t", name);
+            assert_eq!((row.value.as_deref(), row.config_source), (Some(value), 1), "{name}");
+        }
+    }
+    let unset = describe(&mut client, TOPIC, "t", "redpanda.remote.delete");
+    assert_eq!((unset.value.as_deref(), unset.config_source), (Some("true"), 5));
+    assert!(unset.documentation.unwrap().starts_with("Accepted and without effect: "));
+    let behind = describe(&mut client, TOPIC, "t", "flush.messages").synonyms;
+    assert_eq!(behind[1].name.as_str(), "log.flush.interval.messages");
+}
+
+/// As Cruise Control moves partitions.
+#[test]
+fn throttles_are_set_and_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    create(&mut client, "t", &[]);
+    for side in ["leader", "follower"] {
+        let (rate, replicas) =
+            (format!("{side}.replication.throttled.rate"), format!("{side}.replication.throttled.replicas"));
+        set(&mut client, BROKER, "1", &rate, "1000000");
+        assert_eq!(value(&mut client, BROKER, "1", &rate), "1000000");
+        assert_eq!(alter(&mut client, BROKER, "1", &[(&rate, SET, Some("-1"))]).0, 40);
+        assert_eq!(alter(&mut client, BROKER, "1", &[(&rate, DELETE, None)]).0, 0);
+        assert_eq!(value(&mut client, BROKER, "1", &rate), "9223372036854775807");
+        let row = describe(&mut client, TOPIC, "t", &replicas);
+        assert_eq!((row.value.as_deref(), row.config_source, row.config_type), (Some(""), 5, 7));
+        for (operation, items, wanted) in
+            [(APPEND, "0:1", "0:1"), (APPEND, "0:1,1:1", "0:1,1:1"), (SUBTRACT, "0:1,1:1", "")]
+        {
+            assert_eq!(alter(&mut client, TOPIC, "t", &[(&replicas, operation, Some(items))]).0, 0);
+            assert_eq!(value(&mut client, TOPIC, "t", &replicas), wanted);
+        }
+    }
+}
+
 #[test]
 fn lists_are_added_to_and_taken_from() {
     let folder = tempfile::tempdir().unwrap();

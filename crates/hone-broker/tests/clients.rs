@@ -1,4 +1,5 @@
-//! What the client matrix does not play: a hundred thousand records, and a broker that is started again in between.
+//! What the client matrix does not play: a hundred thousand records, a broker that is started again in between, and topics as the tools of
+//! the field make them.
 
 mod support;
 
@@ -49,4 +50,18 @@ fn kcat_reads_as_a_group_and_goes_on_where_it_left() {
     fs::write(&more, "one more\n").unwrap();
     kcat(&broker, &["-t", "t", "-P", "-l", more.to_str().unwrap()]);
     assert_eq!(kcat(&broker, &group), "one more\n");
+}
+
+#[test]
+fn librdkafka_makes_topics_as_the_tools_of_the_field_do() {
+    let python = std::env::var("HONE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    if !have("Python's confluent_kafka", program(&python).args(["-c", "import confluent_kafka"])) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Process::start(&folder.path().join("data"), &[]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/librdkafka_topics.py");
+    let output = program(&python).arg(script).arg(broker.kafka.to_string()).output().unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.trim_end().ends_with("all good"), "{said}\n{errors}");
 }

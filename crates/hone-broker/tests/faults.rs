@@ -93,11 +93,17 @@ fn a_failed_fsync_is_told_to_all_who_wait_and_to_all_who_come() {
 
 #[test]
 fn a_failed_fsync_of_what_nobody_waits_for_stops_the_partition_too() {
+    for flush_ms in ["5", "0"] {
+        fails_by_age(flush_ms);
+    }
+}
+
+fn fails_by_age(flush_ms: &str) {
     let folder = tempfile::tempdir().unwrap();
     let said = Arc::default();
     let broker = faulty(folder.path(), &["fsync-error,topic=t"], &said);
     let mut client = Client::connect(broker.kafka_addr());
-    assert_eq!(create(&mut client, "t", &[("write.caching", "true"), ("flush.ms", "5")]).0, 0);
+    assert_eq!(create(&mut client, "t", &[("write.caching", "true"), ("flush.ms", flush_ms)]).0, 0);
     let begun = std::time::Instant::now();
     let mut acknowledged = 0;
     let refused = loop {

@@ -12,8 +12,13 @@ use crate::settings::{Endpoint, Settings};
 
 const MOST_I32: i64 = i32::MAX as i64;
 const MOST_I64: i64 = i64::MAX;
+const LEAST_I64: i64 = i64::MIN;
 const AT_START: &str = "it is given when the broker starts";
+const ONE_BROKER: &str = "this cluster has one broker";
+const NO_REPLICA: &str = "Accepted and without effect: this cluster has one broker and no replica.";
 
+/// There is no class of that name; tools ask whether there is any.
+const AUTHORIZER: &str = "hone_broker.security.acl";
 const AUTO_CREATE: &str = "auto.create.topics.enable";
 const PARTITIONS: &str = "num.partitions";
 pub(super) const WRITE_CACHING: &str = "write_caching_default";
@@ -24,13 +29,21 @@ pub(super) const FLUSH_BYTES: &str = "raft_replica_max_pending_flush_bytes";
 pub(super) static TABLE: &[Definition] = &[
     define("advertised.listeners", &[], Wanted::ReadOnly(AT_START), "", "Where clients are told to connect."),
     define(
+        "authorizer.class.name",
+        &[],
+        Wanted::ReadOnly(AT_START),
+        "",
+        "What decides who may do what; nothing where everyone may do everything.",
+    ),
+    define(
         AUTO_CREATE,
         &["auto_create_topics_enabled"],
         Wanted::Bool,
         "true",
         "Whether a client that asks for an unknown topic makes it.",
     ),
-    define("broker.id", &["node.id"], Wanted::ReadOnly(AT_START), "1", "The id of this broker."),
+    define("broker.id", &[], Wanted::ReadOnly(AT_START), "1", "The id of this broker."),
+    define("broker.rack", &[], Wanted::ReadOnly(ONE_BROKER), "", "The rack of this broker: none."),
     define(
         "compression.type",
         &["log_compression_type"],
@@ -41,10 +54,18 @@ pub(super) static TABLE: &[Definition] = &[
     define(
         "default.replication.factor",
         &["default_topic_replications"],
-        Wanted::ReadOnly("this cluster has one broker"),
+        Wanted::ReadOnly(ONE_BROKER),
         "1",
         "Replicas of a partition.",
     ),
+    define(
+        "delete.topic.enable",
+        &["delete_topic_enable"],
+        Wanted::ReadOnly("every topic can be deleted"),
+        "true",
+        "Whether DeleteTopics deletes topics.",
+    ),
+    throttle("follower.replication.throttled.rate"),
     define(
         "group.initial.rebalance.delay.ms",
         &["group_initial_rebalance_delay"],
@@ -52,6 +73,14 @@ pub(super) static TABLE: &[Definition] = &[
         "50",
         "How long the first members of an empty group wait for others.",
     ),
+    define(
+        "inter.broker.protocol.version",
+        &[],
+        Wanted::ReadOnly(ONE_BROKER),
+        "",
+        "The version that brokers of a cluster speak with each other: none.",
+    ),
+    throttle("leader.replication.throttled.rate"),
     define(
         "log.cleaner.delete.retention.ms",
         &["tombstone_retention_ms"],
@@ -89,6 +118,20 @@ pub(super) static TABLE: &[Definition] = &[
     ),
     define("log.dirs", &["log.dir"], Wanted::ReadOnly(AT_START), "", "The folder of logs and metadata."),
     define(
+        "log.flush.interval.messages",
+        &[],
+        Wanted::Number(1, MOST_I64),
+        "9223372036854775807",
+        "Default of flush.messages of topics. Accepted and without effect.",
+    ),
+    define(
+        "log.message.format.version",
+        &[],
+        Wanted::ReadOnly("this broker serves batches of format 2 only"),
+        "3.0-IV1",
+        "Format of batches: 2, that of Kafka 0.11 and newer.",
+    ),
+    define(
         "log.message.timestamp.after.max.ms",
         &["log_message_timestamp_after_max_ms"],
         Wanted::Number(0, MOST_I64),
@@ -112,9 +155,16 @@ pub(super) static TABLE: &[Definition] = &[
     define(
         "log.retention.bytes",
         &["retention_bytes"],
-        Wanted::Number(-1, MOST_I64),
+        Wanted::Number(LEAST_I64, MOST_I64),
         "-1",
         "Default of retention.bytes of topics.",
+    ),
+    define(
+        "log.retention.hours",
+        &[],
+        Wanted::ReadOnly("set log.retention.ms"),
+        "168",
+        "Default of log.retention.ms, in hours.",
     ),
     define(
         "log.retention.ms",
@@ -151,6 +201,7 @@ pub(super) static TABLE: &[Definition] = &[
         "1",
         "This cluster has one broker and no replica.",
     ),
+    define("node.id", &[], Wanted::ReadOnly(AT_START), "1", "The id of this broker."),
     define("num.io.threads", &[], Wanted::ReadOnly(AT_START), "", "Threads that serve requests."),
     define(
         PARTITIONS,
@@ -160,9 +211,23 @@ pub(super) static TABLE: &[Definition] = &[
         "Partitions of a topic that is made without a number.",
     ),
     define(
+        "offsets.topic.replication.factor",
+        &[],
+        Wanted::ReadOnly(ONE_BROKER),
+        "1",
+        "Copies of the offsets of groups.",
+    ),
+    define(
+        "process.roles",
+        &[],
+        Wanted::ReadOnly(ONE_BROKER),
+        "broker,controller",
+        "What this process does in the cluster: it is all of it.",
+    ),
+    define(
         FLUSH_MS,
         &["log.flush.interval.ms"],
-        Wanted::Number(1, MOST_I64),
+        Wanted::Number(0, MOST_I64),
         "100",
         "Default of flush.ms of topics: longest time that something written stays unflushed.",
     ),
@@ -173,12 +238,41 @@ pub(super) static TABLE: &[Definition] = &[
         "262144",
         "Default of flush.bytes of topics: most bytes of a partition that stay unflushed.",
     ),
+    throttle("replica.alter.log.dirs.io.max.bytes.per.second"),
+    define(
+        "replica.fetch.max.bytes",
+        &[],
+        Wanted::ReadOnly(ONE_BROKER),
+        "1048576",
+        "What a replica asks its leader for at once. Without effect: there is no replica.",
+    ),
     define(
         "socket.request.max.bytes",
         &["kafka_request_max_bytes"],
         Wanted::ReadOnly(AT_START),
         "",
         "A longer request closes its connection.",
+    ),
+    define(
+        "transaction.state.log.min.isr",
+        &[],
+        Wanted::ReadOnly(ONE_BROKER),
+        "1",
+        "Copies of the state of transactions that a write waits for.",
+    ),
+    define(
+        "transaction.state.log.replication.factor",
+        &[],
+        Wanted::ReadOnly(ONE_BROKER),
+        "1",
+        "Copies of the state of transactions.",
+    ),
+    define(
+        "unclean.leader.election.enable",
+        &[],
+        Wanted::Bool,
+        "false",
+        "Default of unclean.leader.election.enable of topics. Accepted and without effect.",
     ),
     define(
         WRITE_CACHING,
@@ -197,6 +291,11 @@ const fn define(
     documentation: &'static str,
 ) -> Definition {
     Definition { name, aliases, wanted, default, broker: None, documentation }
+}
+
+/// A limit on bytes a second between replicas, which tools set while they move partitions.
+const fn throttle(name: &'static str) -> Definition {
+    define(name, &[], Wanted::Number(0, MOST_I64), "9223372036854775807", NO_REPLICA)
 }
 
 /// Whether a property may be given this value when the broker starts. The error names the property, what it may be, and
@@ -296,12 +395,15 @@ fn protocol(settings: &Settings) -> &'static str {
 impl BrokerProperties {
     /// What a broker is started with. The error names the property and what it may be.
     pub(crate) fn fixed(settings: &Settings, advertised: &Endpoint) -> Result<Self, String> {
+        let authorizer = if settings.authorize { AUTHORIZER } else { "" };
         let fixed = [
             ("advertised.listeners", format!("{}://{advertised}", protocol(settings))),
+            ("authorizer.class.name", authorizer.to_owned()),
             ("broker.id", NODE_ID.to_string()),
             (AUTO_CREATE, settings.auto_create_topics.to_string()),
             ("group.initial.rebalance.delay.ms", settings.group_initial_delay_ms.to_string()),
             ("log.dirs", settings.place()),
+            ("node.id", NODE_ID.to_string()),
             ("num.io.threads", settings.threads.to_string()),
             (PARTITIONS, settings.default_partitions.to_string()),
             ("socket.request.max.bytes", settings.max_request_bytes.to_string()),
@@ -451,6 +553,43 @@ mod tests {
         assert_eq!(broker.describe_cluster().len(), 1);
         let without = broker.with(Scope::Broker, &BTreeMap::new()).unwrap();
         assert_eq!(without.default_partitions(), 5);
+    }
+
+    /// What tools ask a broker for, with what holds for a cluster of one.
+    #[test]
+    fn what_tools_ask_for_is_told() {
+        let mut settings = Settings::new("d");
+        let told = |settings: &Settings, name: &str| {
+            let properties = BrokerProperties::fixed(settings, &settings.listen.into()).unwrap();
+            let row = properties.describe().into_iter().find(|row| row.definition.name == name);
+            row.unwrap_or_else(|| panic!("{name}")).value
+        };
+        for (name, value) in [
+            ("authorizer.class.name", None),
+            ("broker.id", Some("1")),
+            ("broker.rack", None),
+            ("delete.topic.enable", Some("true")),
+            ("inter.broker.protocol.version", None),
+            ("log.dirs", Some("d")),
+            ("log.flush.interval.messages", Some("9223372036854775807")),
+            ("log.message.format.version", Some("3.0-IV1")),
+            ("log.retention.hours", Some("168")),
+            ("node.id", Some("1")),
+            ("offsets.topic.replication.factor", Some("1")),
+            ("process.roles", Some("broker,controller")),
+            ("replica.fetch.max.bytes", Some("1048576")),
+            ("transaction.state.log.min.isr", Some("1")),
+            ("transaction.state.log.replication.factor", Some("1")),
+            ("unclean.leader.election.enable", Some("false")),
+        ] {
+            assert_eq!(told(&settings, name).as_deref(), value, "{name}");
+        }
+        settings.authorize = true;
+        assert_eq!(told(&settings, "authorizer.class.name").as_deref(), Some(AUTHORIZER));
+        let hours = TABLE.iter().find(|row| row.name == "log.retention.hours").unwrap();
+        let ms = TABLE.iter().find(|row| row.name == "log.retention.ms").unwrap();
+        let number = |row: &Definition| row.default.parse::<u64>().unwrap();
+        assert_eq!(number(hours) * 3_600_000, number(ms));
     }
 
     #[test]

@@ -13,8 +13,18 @@ pub(crate) enum Wanted {
     Bool,
     /// One of these.
     Word(&'static [&'static str]),
+    /// One of these. Other values ask for something that this broker does not have; the documentation says what.
+    Here(&'static [&'static str]),
     /// One or more of these, with commas.
     Words(&'static [&'static str]),
+    /// Replicas as `PARTITION:BROKER`, with commas, none, or `*` for all.
+    Replicas,
+    /// A release of Kafka up to 3.9, with or without a step of it, such as `2.8` or `2.8-IV1`.
+    FormatVersion,
+    /// `none`, or racks with commas behind `racks:` or `ordered_racks:`.
+    Racks,
+    /// Anything.
+    Text,
     /// An inline JSON Schema.
     Schema,
     /// Nothing: it is shown and can't be set. The reason is told to whoever tries.
@@ -59,14 +69,25 @@ impl Definition {
             }
             Wanted::Number(..) | Wanted::NumberOr(..) => Kind::Long,
             Wanted::Ratio => Kind::Double,
-            Wanted::Bool => Kind::Bool,
-            Wanted::Words(_) => Kind::List,
-            Wanted::Word(_) | Wanted::Schema | Wanted::ReadOnly(_) => Kind::Text,
+            Wanted::Bool | Wanted::Here(["false"]) => Kind::Bool,
+            Wanted::Words(_) | Wanted::Replicas => Kind::List,
+            Wanted::Word(_)
+            | Wanted::Here(_)
+            | Wanted::FormatVersion
+            | Wanted::Racks
+            | Wanted::Text
+            | Wanted::Schema
+            | Wanted::ReadOnly(_) => Kind::Text,
         }
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.wanted, Wanted::ReadOnly(_))
+    }
+
+    /// Whether it has a value when nobody gave one. An empty list is a value, other empty texts are none.
+    pub(super) fn has_default(&self) -> bool {
+        !self.default.is_empty() || matches!(self.wanted, Wanted::Replicas)
     }
 
     /// The value as it is kept: without blanks around it, truth in small letters, a list without repetition. The error
@@ -82,15 +103,16 @@ impl Definition {
                 Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(value.to_owned()),
                 _ => Err(self.refused(value)),
             },
-            Wanted::Bool => match value.to_ascii_lowercase() {
-                truth if truth == "true" || truth == "false" => Ok(truth),
-                _ => Err(self.refused(value)),
-            },
-            Wanted::Word(words) if words.contains(&value) => Ok(value.to_owned()),
-            Wanted::Word(_) => Err(self.refused(value)),
-            Wanted::Words(words) => self.list(value, words),
-            // Compiled, and so checked, where it is put to use.
-            Wanted::Schema => Ok(value.to_owned()),
+            Wanted::Bool => self.word(&value.to_ascii_lowercase(), &["true", "false"]),
+            Wanted::Here(words) => self.word(&value.to_ascii_lowercase(), words),
+            Wanted::Word(words) => self.word(value, words),
+            Wanted::Words(words) => self.list(value, |item| words.contains(&item)),
+            Wanted::Replicas if value == "*" => Ok(value.to_owned()),
+            Wanted::Replicas => self.list(value, is_replica),
+            Wanted::FormatVersion => self.text(value, is_format_version),
+            Wanted::Racks => self.text(value, is_preference),
+            // A schema is compiled, and so checked, where it is put to use.
+            Wanted::Schema | Wanted::Text => Ok(value.to_owned()),
             Wanted::ReadOnly(reason) => Err(format!("{} can't be set: {reason}", self.name)),
         }
     }
@@ -102,26 +124,37 @@ impl Definition {
         }
     }
 
-    fn list(&self, value: &str, words: &[&str]) -> Result<String, String> {
+    fn text(&self, value: &str, fits: impl Fn(&str) -> bool) -> Result<String, String> {
+        if fits(value) { Ok(value.to_owned()) } else { Err(self.refused(value)) }
+    }
+
+    fn word(&self, value: &str, words: &[&str]) -> Result<String, String> {
+        self.text(value, |value| words.contains(&value))
+    }
+
+    fn list(&self, value: &str, fits: impl Fn(&str) -> bool) -> Result<String, String> {
         let mut kept = Vec::new();
         for item in items(value) {
-            if !words.contains(&item) {
+            if !fits(item) {
                 return Err(self.refused(value));
             }
             if !kept.contains(&item) {
                 kept.push(item);
             }
         }
-        if kept.is_empty() { Err(self.refused(value)) } else { Ok(kept.join(",")) }
+        // Replicas may be none; a list of words never is.
+        let fits = !kept.is_empty() || matches!(self.wanted, Wanted::Replicas);
+        if fits { Ok(kept.join(",")) } else { Err(self.refused(value)) }
     }
 
     fn refused(&self, value: &str) -> String {
-        match self.wanted {
-            Wanted::Number(only, most) if only == most => {
-                format!("{} is `{value}`, wanted {only}: {}", self.name, self.documentation)
-            }
-            _ => format!("{} is `{value}`, wanted {}", self.name, self.wanted_in_words()),
-        }
+        let refused = format!("{} is `{value}`, wanted {}", self.name, self.wanted_in_words());
+        let says_why = match self.wanted {
+            Wanted::Number(least, most) => least == most,
+            Wanted::Here(_) => true,
+            _ => false,
+        };
+        if says_why { format!("{refused}: {}", self.documentation) } else { refused }
     }
 
     /// What it may be.
@@ -134,8 +167,12 @@ impl Definition {
             }
             Wanted::Ratio => "a number from 0 to 1".to_owned(),
             Wanted::Bool => "true or false".to_owned(),
-            Wanted::Word(words) => either(words),
+            Wanted::Word(words) | Wanted::Here(words) => either(words),
             Wanted::Words(words) => format!("a list of {}", either(words)),
+            Wanted::Replicas => "* or a list of replicas as PARTITION:BROKER,PARTITION:BROKER".to_owned(),
+            Wanted::FormatVersion => "a version of Kafka up to 3.9, such as 2.8 or 2.8-IV1".to_owned(),
+            Wanted::Racks => "none, racks:RACK,RACK or ordered_racks:RACK,RACK".to_owned(),
+            Wanted::Text => "any text".to_owned(),
             Wanted::Schema => "a JSON Schema".to_owned(),
             Wanted::ReadOnly(_) => "nothing".to_owned(),
         }
@@ -145,6 +182,62 @@ impl Definition {
 /// The items of a list value.
 pub(crate) fn items(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// `PARTITION:BROKER`.
+fn is_replica(item: &str) -> bool {
+    let is_number =
+        |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()) && part.parse::<i32>().is_ok();
+    item.split_once(':').is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
+}
+
+/// Kafka's releases up to the last with formats of messages, and how many steps (`IV0`, `IV1` ...) each has.
+const RELEASES: &[(&str, u8)] = &[
+    ("0.8.0", 0),
+    ("0.8.1", 0),
+    ("0.8.2", 0),
+    ("0.9.0", 0),
+    ("0.10.0", 2),
+    ("0.10.1", 3),
+    ("0.10.2", 1),
+    ("0.11.0", 3),
+    ("1.0", 1),
+    ("1.1", 1),
+    ("2.0", 2),
+    ("2.1", 3),
+    ("2.2", 2),
+    ("2.3", 2),
+    ("2.4", 2),
+    ("2.5", 1),
+    ("2.6", 1),
+    ("2.7", 3),
+    ("2.8", 2),
+    ("3.0", 2),
+    ("3.1", 1),
+    ("3.2", 1),
+    ("3.3", 4),
+    ("3.4", 1),
+    ("3.5", 3),
+    ("3.6", 3),
+    ("3.7", 5),
+    ("3.8", 1),
+    ("3.9", 1),
+];
+
+/// What stands behind the numbers of a release, as in `2.8.1`, does not count.
+fn is_format_version(value: &str) -> bool {
+    let numbers = if value.starts_with("0.") { 3 } else { 2 };
+    let release = value.split('.').take(numbers).collect::<Vec<_>>().join(".");
+    let (release, step) =
+        release.split_once("-IV").map_or((&*release, None), |(name, step)| (name, Some(step)));
+    let is_step = |steps: u8| step.is_none_or(|step| (0..steps).any(|known| step == known.to_string()));
+    RELEASES.iter().any(|(name, steps)| *name == release && is_step(*steps))
+}
+
+/// Where leaders or replicas should be, in Redpanda's words.
+fn is_preference(value: &str) -> bool {
+    let racks = value.strip_prefix("racks:").or_else(|| value.strip_prefix("ordered_racks:"));
+    value == "none" || racks.is_some_and(|racks| racks.split(',').all(|rack| !rack.trim().is_empty()))
 }
 
 fn either(words: &[&str]) -> String {

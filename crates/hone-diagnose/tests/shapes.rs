@@ -351,6 +351,11 @@ fn level_1_of(text: &str) -> Vec<(Option<String>, Level1)> {
     judge(&read(text).unwrap()).into_iter().map(|(name, judged)| (name, judged.map(shares))).collect()
 }
 
+/// A line for each share.
+fn lines_of(shares: [(&str, f64); 4], line: impl Fn(&str, f64) -> String) -> String {
+    shares.iter().map(|(name, share)| line(name, *share)).collect()
+}
+
 /// Front end, bad speculation, back end, retiring.
 fn in_order(values: [f64; 4]) -> [f64; 4] {
     let named = [FrontendBound, BadSpeculation, BackendBound, Retiring];
@@ -407,19 +412,138 @@ fn values_without_a_pmu_in_front_are_of_the_same_run() {
                                                   \u{20}#     14.5 %  tma_retiring             (26.02%)\n\
                                                   \u{20}#      0.0 %  tma_backend_bound\n\
                                                   \u{20}#     45.3 %  tma_frontend_bound       (26.02%)\n";
-    let of = |text: &str| {
-        let all = level_1_of(text);
-        assert_eq!(all.len(), 2, "{all:?}");
-        let of = |name: &str| all.iter().find(|(part, _)| part.as_deref() == Some(name)).unwrap().1.clone();
-        [of("cpu_core"), of("no PMU named, probably cpu_atom")]
-    };
     let expected = [Ok(in_order([40.6, 10.0, 32.5, 16.9])), Ok(in_order([45.3, 40.1, 0.0, 14.5]))];
-    assert_eq!(of(text), expected);
+    assert_eq!(hybrid(text), expected);
     // An event between them has a PMU, and it is not theirs.
     let event = "       785,144,850      cpu_core/cpu-cycles/             #      0.0 GHz  cycles_frequency\n";
     let lines: Vec<&str> = text.lines().collect();
     let between = format!("{}\n{event}{}\n", lines[..4].join("\n"), lines[4..].join("\n"));
-    assert_eq!(of(&between), expected);
+    assert_eq!(hybrid(&between), expected);
+}
+
+/// The parts of a run on both kinds of cores, the second of which perf does not name.
+fn hybrid(text: &str) -> [Level1; 2] {
+    let all = level_1_of(text);
+    assert_eq!(all.len(), 2, "{all:?}");
+    let of = |name: &str| all.iter().find(|(part, _)| part.as_deref() == Some(name)).unwrap().1.clone();
+    [of("cpu_core"), of("no PMU named, probably cpu_atom")]
+}
+
+#[test]
+fn csv_and_json_do_not_name_the_second_pmu_either() {
+    let expected = [Ok(in_order([35.0, 5.0, 40.0, 20.0])), Ok(in_order([40.0, 30.0, 10.0, 20.0]))];
+    let [csv, json] = ["csv", "json"].map(|form| text(&format!("perf-hybrid-unnamed.{form}")));
+    for form in [text("perf-hybrid-unnamed.txt"), csv.clone(), csv.replace(',', ";"), json.clone()] {
+        assert_eq!(hybrid(&form), expected, "{form}");
+    }
+    // Where the times of the second set are not there, its repeated categories tell.
+    assert_eq!(hybrid(&without_times(&csv)), expected);
+    let without = json.replace("\"event-runtime\" : 704233, \"pcnt-running\" : 30.00, ", "");
+    assert_eq!(hybrid(&without), expected, "{without}");
+    // A group in two parts, and an event between them and the second set, which is of the first PMU.
+    let in_parts = |text: &str, head: &str, event: &str| {
+        let lines: Vec<&str> = text.lines().collect();
+        let parts = [&[head][..], &lines[1..3], &[head], &lines[3..5], &[event], &lines[5..]].concat();
+        format!("{}\n", parts.join("\n"))
+    };
+    let event = "785144850,,cpu_core/cpu-cycles/,1643210,100.00,0.8,GHz  cycles_frequency";
+    for text in [&csv, &without_times(&csv)] {
+        assert_eq!(hybrid(&in_parts(text, text.lines().next().unwrap(), event)), expected, "{text}");
+    }
+    let event = r#"{"counter-value" : "785144850.000000", "unit" : "", "event" : "cpu_core/cpu-cycles/", "event-runtime" : 1643210, "pcnt-running" : 100.00, "metric-value" : "0.8", "metric-unit" : "GHz  cycles_frequency"}"#;
+    for text in [&json, &without] {
+        assert_eq!(hybrid(&in_parts(text, text.lines().next().unwrap(), event)), expected, "{text}");
+    }
+}
+
+/// The CSV whose second set has no times.
+fn without_times(csv: &str) -> String {
+    csv.replace(",704233,30.00,,,", ",,,,,")
+}
+
+#[test]
+fn by_core_and_by_interval_each_place_has_its_two_pmus() {
+    let csv = text("perf-hybrid-unnamed.csv");
+    let placed = |front: &str| csv.lines().map(|line| format!("{front}{line}\n")).collect::<String>();
+    let all = level_1_of(&(placed("S0-D0-C0,2,") + &placed("S0-D0-C1,2,")));
+    let names: Vec<_> =
+        all.iter().map(|(name, level_1)| (name.as_deref().unwrap(), level_1.is_ok())).collect();
+    assert_eq!(
+        names,
+        [
+            ("S0-D0-C0 (cpu_core)", true),
+            ("S0-D0-C0 (no PMU named, probably cpu_atom)", true),
+            ("S0-D0-C1 (cpu_core)", true),
+            ("S0-D0-C1 (no PMU named, probably cpu_atom)", true)
+        ]
+    );
+    let timed = placed("     1.001089747,") + &placed("     2.001089747,");
+    let all = judge(&read(&timed).unwrap());
+    assert!(all.iter().all(|(_, slots)| slots.as_ref().is_ok_and(|slots| slots.intervals == 2)), "{all:?}");
+}
+
+/// A group names its PMU: a second one is no set without a name, but another run.
+#[test]
+fn two_runs_in_one_csv_or_json_are_refused() {
+    for form in ["csv", "json"] {
+        let run = text(&format!("perf-hybrid-unnamed.{form}"));
+        let first: String = run.lines().take(5).map(|line| format!("{line}\n")).collect();
+        let all = level_1_of(&format!("{first}{first}"));
+        assert_eq!(all, [(Some("cpu_core".to_owned()), Err(Fault::Twice(BackendBound)))], "{form}");
+    }
+}
+
+#[test]
+fn columns_that_repeat_are_of_the_second_pmu() {
+    let names = ["tma_retiring", "tma_backend_bound", "tma_frontend_bound", "tma_bad_speculation"];
+    let (core, atom) = ([20.0, 40.0, 35.0, 5.0], [20.0, 10.0, 40.0, 30.0]);
+    let shares = core.into_iter().chain(atom);
+    let csv = format!(
+        "{}\n{}\n",
+        names.iter().chain(&names).map(|name| format!("%  {name},")).collect::<String>(),
+        shares.clone().map(|share| format!("{share:.1},")).collect::<String>()
+    );
+    let pairs = names.iter().chain(&names).zip(shares);
+    let pairs: Vec<String> = pairs.map(|(name, share)| format!("\"%  {name}\" : \"{share:.1}\"")).collect();
+    let json = format!("{{{}}}\n", pairs.join(", "));
+    for text in [csv, json] {
+        let all = level_1_of(&text);
+        let expected = [
+            (None, Ok(in_order([35.0, 5.0, 40.0, 20.0]))),
+            (Some("no PMU named, probably cpu_atom".to_owned()), Ok(in_order([40.0, 30.0, 10.0, 20.0]))),
+        ];
+        assert_eq!(all, expected, "{text}");
+    }
+}
+
+/// Two files are compared part by part, and each part by its name.
+#[test]
+fn text_csv_and_json_name_the_same_parts() {
+    let names = |text: &str| level_1_of(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let shares =
+        [("frontend_bound", 35.0), ("bad_speculation", 5.0), ("backend_bound", 40.0), ("retiring", 20.0)];
+    for (scope, csv, json) in [
+        ("", "", ""),
+        ("CPU0", "CPU0,", "\"cpu\" : \"0\", "),
+        ("S0-D0-C0           2", "S0-D0-C0,2,", "\"core\" : \"S0-D0-C0\", \"counters\" : 2, "),
+        ("redis-server-7311", "redis-server-7311,", "\"thread\" : \"redis-server-7311\", "),
+    ] {
+        let text = names(&lines_of(shares, |name, share| {
+            format!("{scope}   123,456      slots      #     {share:.1} %  tma_{name}\n")
+        }));
+        let csv = names(&lines_of(shares, |name, share| {
+            format!("{csv}123456,,slots,55,100.00,{share:.1},%  tma_{name}\n")
+        }));
+        let json = names(&lines_of(shares, |name, share| {
+            format!(
+                "{{{json}\"counter-value\" : \"123456.0\", \"event\" : \"slots\", \"metric-value\" : \"{share:.1}\", \"metric-unit\" : \"%  tma_{name}\"}}\n"
+            )
+        }));
+        assert_eq!(text.len(), 1, "{text:?}");
+        assert_eq!((&csv, &json), (&text, &text), "{scope}");
+    }
+    let hybrid = ["txt", "csv", "json"].map(|form| names(&text(&format!("perf-hybrid-unnamed.{form}"))));
+    assert!(hybrid[0] == hybrid[1] && hybrid[1] == hybrid[2], "{hybrid:?}");
 }
 
 #[test]
@@ -491,6 +615,20 @@ fn names_without_values_and_values_without_names_are_told() {
 fn a_share_that_can_not_be_is_named() {
     let page = "% tma_frontend_bound % tma_bad_speculation % tma_retiring % tma_backend_bound\n151.0 10.3 30.9 7.8\n";
     assert_eq!(level_1_of(page), [(None, Err(Fault::Outside(FrontendBound, 151.0)))]);
+    let shares =
+        [("frontend_bound", 151.0), ("bad_speculation", 10.3), ("retiring", 30.9), ("backend_bound", 7.8)];
+    for text in [
+        lines_of(shares, |name, share| format!(",,,,,{share:.1},%  tma_{name}\n")),
+        lines_of(shares, |name, share| format!(";;;;;{share:.1};%  tma_{name}\n")),
+        lines_of(shares, |name, share| {
+            format!("{{\"metric-value\" : \"{share:.6}\", \"metric-unit\" : \"%  tma_{name}\"}}\n")
+        }),
+        lines_of(shares, |name, share| {
+            format!("{{\"metric-value\" : {share:.6}, \"metric-unit\" : \"%  tma_{name}\"}}\n")
+        }),
+    ] {
+        assert_eq!(level_1_of(&text), [(None, Err(Fault::Outside(FrontendBound, 151.0)))], "{text}");
+    }
 }
 
 /// toplev moved the unit, and dropped a colon and an error.

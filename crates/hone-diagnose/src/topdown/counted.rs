@@ -205,7 +205,7 @@ fn of_json(line: &str) -> Vec<Line> {
             _ => None,
         };
         Some(Line {
-            scope: scope_in(&object).map(str::to_owned),
+            scope: scope_in(&object),
             event: of_event(object.get("event")?.as_str()?)?,
             count: count?,
             running_percent: object.get("pcnt-running").and_then(Value::as_f64),

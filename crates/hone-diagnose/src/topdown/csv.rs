@@ -7,7 +7,7 @@ use hone_record::Category;
 
 use super::json::category_in;
 use super::number::decimal;
-use super::pmu::{is_group, of_event, of_group};
+use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
 use super::{Reading, Unread};
 
 /// A line has at least: value, unit, event, running time, share of it, metric, its unit.
@@ -15,7 +15,7 @@ const FIELDS: usize = 7;
 
 pub(super) fn read(text: &str, separator: char) -> Result<Vec<Reading>, Unread> {
     let mut readings = Vec::new();
-    let (mut pmu, mut columns) = (None, Vec::new());
+    let (mut pmus, mut columns) = (Pmus::default(), Vec::new());
     for (index, line) in text.lines().enumerate() {
         let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
         if let Some(names) = columns_of(&fields) {
@@ -25,26 +25,30 @@ pub(super) fn read(text: &str, separator: char) -> Result<Vec<Reading>, Unread> 
         readings.extend(of_columns(&fields, &columns));
         let Some(last) = fields.last().filter(|_| fields.len() >= FIELDS) else { continue };
         if last.split_whitespace().next().is_some_and(is_group) {
-            pmu = of_group(last);
+            pmus.heads(of_group(last));
             continue;
         }
-        // What follows without an event is of the last one's PMU.
-        pmu = fields.iter().find_map(|field| of_event(field)).or(pmu);
-        let Some(category) = category_in(last) else { continue };
+        let (category, share) = (category_in(last), share_of(&fields[..fields.len() - 2]));
+        match fields.iter().find_map(|field| of_event(field)) {
+            Some(pmu) if category.is_some() => pmus.heads(Some(pmu)),
+            pmu if pmu.is_some() || share.is_some() => pmus.passes(pmu),
+            _ => {}
+        }
+        let Some(category) = category else { continue };
         if separator == ',' && broken_by_commas(&fields) {
             return Err(Unread::Broken {
                 line: index + 1,
                 said: "numbers have the comma that separates fields".to_owned(),
             });
         }
-        readings.push(Reading {
+        readings.push(pmus.assign(Reading {
             time_s: time_of(&fields),
             scope: scope_of(&fields),
-            pmu: pmu.clone(),
+            pmu: None,
             category,
             percent: decimal(fields[fields.len() - 2]),
-            running_percent: share_of(&fields[..fields.len() - 2]),
-        });
+            running_percent: share,
+        }));
     }
     Ok(readings)
 }
@@ -80,17 +84,20 @@ fn of_columns(fields: &[&str], columns: &[Option<Category>]) -> Vec<Reading> {
     if columns.is_empty() || fields.len() != columns.len() {
         return Vec::new();
     }
-    let reading = |(category, field): (&Option<Category>, &&str)| {
+    let reading = |(index, field): (usize, &&str)| {
+        let category = columns[index]?;
+        // Machines with two kinds of cores have a column for each.
+        let is_repeated = columns[..index].contains(&Some(category));
         Some(Reading {
             time_s: time_of(fields),
             scope: scope_of(fields),
-            pmu: None,
-            category: (*category)?,
+            pmu: is_repeated.then(|| NO_PMU_NAMED.to_owned()),
+            category,
             percent: decimal(field),
             running_percent: None,
         })
     };
-    columns.iter().zip(fields).filter_map(reading).collect()
+    fields.iter().enumerate().filter_map(reading).collect()
 }
 
 /// Seconds with their nine places.

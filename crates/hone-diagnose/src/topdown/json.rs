@@ -1,36 +1,47 @@
 //! `perf stat -j`: an object a line, or so it is meant.
 
+use std::sync::LazyLock;
+
 use hone_record::Category;
+use regex::Regex;
 use serde_json::{Deserializer, Map, Value};
 
 use super::category::category;
 use super::number::decimal;
-use super::pmu::{of_event, of_group};
+use super::pmu::{NO_PMU_NAMED, Pmus, of_event, of_group};
 use super::{Reading, Unread};
 
 /// Keys under which perf names what a value is of.
 const SCOPES: [&str; 9] = ["thread", "cgroup", "cpu", "core", "cache", "cluster", "die", "socket", "node"];
 
+/// A key with its value.
+static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#""(?P<key>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",}]+)"#)
+        .unwrap_or_else(|_| unreachable!("the pattern is a constant"))
+});
+
 /// Reads all objects. Several can be on a line, and some end with `, }`.
 pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {
     let mut readings = Vec::new();
-    let mut pmu = None;
+    let mut pmus = Pmus::default();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if !line.starts_with('{') {
             continue;
         }
         let mended = without_last_commas(line);
-        for object in Deserializer::from_str(&mended).into_iter::<Map<String, Value>>() {
+        let mut objects = Deserializer::from_str(&mended).into_iter::<Map<String, Value>>();
+        let mut from = 0;
+        while let Some(object) = objects.next() {
             let object =
                 object.map_err(|error| Unread::Broken { line: index + 1, said: error.to_string() })?;
-            let text = |key: &str| object.get(key).and_then(Value::as_str);
-            if let Some(group) = text("metricgroup") {
-                pmu = of_group(group);
+            let text = mended.get(from..objects.byte_offset()).unwrap_or_default();
+            from = objects.byte_offset();
+            head(&object, &mut pmus);
+            match object.get("metric-unit").and_then(Value::as_str) {
+                Some(unit) => readings.extend(of_metric(&object, unit).map(|reading| pmus.assign(reading))),
+                None => readings.extend(of_columns(&object, text)),
             }
-            // What follows without an event is of the last one's PMU.
-            pmu = text("event").and_then(of_event).or(pmu);
-            readings.extend(of_object(&object, pmu.as_deref()));
         }
     }
     Ok(readings)
@@ -55,29 +66,60 @@ pub(super) fn without_last_commas(line: &str) -> String {
     kept
 }
 
-/// The core, thread or group that an object is of.
-pub(super) fn scope_in(object: &Map<String, Value>) -> Option<&str> {
-    SCOPES.into_iter().find_map(|key| object.get(key).and_then(Value::as_str))
+/// The core, thread or group that an object is of, as text and CSV name it.
+pub(super) fn scope_in(object: &Map<String, Value>) -> Option<String> {
+    let (key, scope) = SCOPES.into_iter().find_map(|key| Some((key, object.get(key)?.as_str()?)))?;
+    let is_number = !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_digit());
+    Some(if key == "cpu" && is_number { format!("CPU{scope}") } else { scope.to_owned() })
 }
 
-fn of_object(object: &Map<String, Value>, pmu: Option<&str>) -> Vec<Reading> {
+/// Whether an object is the first of a counter's.
+fn has_counter(object: &Map<String, Value>) -> bool {
+    ["event", "event-runtime", "pcnt-running"].into_iter().any(|key| object.contains_key(key))
+}
+
+/// Notes what an object says of the PMU of its value, and of those that follow it.
+fn head(object: &Map<String, Value>, pmus: &mut Pmus) {
+    let text = |key: &str| object.get(key).and_then(Value::as_str);
+    if let Some(group) = text("metricgroup") {
+        return pmus.heads(of_group(group));
+    }
+    match text("event").and_then(of_event) {
+        Some(pmu) if text("metric-unit").and_then(category_in).is_some() => pmus.heads(Some(pmu)),
+        pmu if has_counter(object) => pmus.passes(pmu),
+        _ => {}
+    }
+}
+
+fn reading(object: &Map<String, Value>, category: Category, percent: Option<f64>) -> Reading {
     let number = |key: &str| object.get(key).and_then(value_of);
-    let scope = scope_in(object);
-    let reading = |category, percent| Reading {
+    Reading {
         time_s: number("interval"),
-        scope: scope.map(str::to_owned),
-        pmu: pmu.map(str::to_owned),
+        scope: scope_in(object),
+        pmu: None,
         category,
         percent,
         running_percent: number("pcnt-running"),
-    };
-    if let Some(unit) = object.get("metric-unit").and_then(Value::as_str) {
-        let named = category_in(unit);
-        return named.map(|category| reading(category, number("metric-value"))).into_iter().collect();
     }
-    // `--metric-only`: the unit with the name is the key.
-    let readings = object.iter().filter_map(|(key, value)| Some(reading(category_in(key)?, value_of(value))));
-    readings.collect()
+}
+
+fn of_metric(object: &Map<String, Value>, unit: &str) -> Option<Reading> {
+    Some(reading(object, category_in(unit)?, object.get("metric-value").and_then(value_of)))
+}
+
+/// `--metric-only`: the unit with the name is the key. Machines with two kinds of cores have each key twice, of which a map keeps one.
+fn of_columns(object: &Map<String, Value>, text: &str) -> Vec<Reading> {
+    let mut readings: Vec<Reading> = Vec::new();
+    for pair in PAIR.captures_iter(text).filter(|pair| object.contains_key(&pair["key"])) {
+        let Some(category) = category_in(&pair["key"]) else { continue };
+        let value: Option<Value> = serde_json::from_str(&pair["value"]).ok();
+        let is_repeated = readings.iter().any(|reading| reading.category == category);
+        readings.push(Reading {
+            pmu: is_repeated.then(|| NO_PMU_NAMED.to_owned()),
+            ..reading(object, category, value.as_ref().and_then(value_of))
+        });
+    }
+    readings
 }
 
 /// The name is the last word behind the unit, or the last two: `%  tma_retiring`, `percent of slots  retiring`, `bad speculation`.

@@ -1,5 +1,11 @@
 //! Which PMU a line is of: a machine with two kinds of cores has two, and their values are not of the same thing.
 
+use std::collections::HashSet;
+
+use hone_record::Category;
+
+use super::Reading;
+
 /// Of values that perf prints once more without saying of which PMU they are.
 pub(super) const NO_PMU_NAMED: &str = "no PMU named, probably cpu_atom";
 
@@ -13,6 +19,46 @@ pub(super) fn is_group(word: &str) -> bool {
 pub(super) fn of_group(group: &str) -> Option<String> {
     let (_, behind) = group.split_once('(')?;
     Some(behind.trim_end().trim_end_matches(')').to_owned())
+}
+
+/// Time, scope and category of a reading.
+type Place = (u64, Option<String>, Category);
+
+/// Finds the PMU of each reading of a run, line by line.
+///
+/// perf prints the values of the second PMU without its name. They follow those of the first one, and repeat their categories.
+#[derive(Debug, Default)]
+pub(super) struct Pmus {
+    /// The PMU that a group or an event named last.
+    pub(super) last: Option<String>,
+    /// What stands below the line that names it. `None` where another counter stands between.
+    below: Option<HashSet<Place>>,
+    seen: HashSet<(Option<String>, Place)>,
+}
+
+impl Pmus {
+    /// A group, or an event with a top-down value: the values in its line and below it are of this PMU.
+    pub(super) fn heads(&mut self, pmu: Option<String>) {
+        self.last = pmu;
+        self.below = Some(HashSet::new());
+    }
+
+    /// Another counter: the values below it may be of a PMU that perf does not name.
+    pub(super) fn passes(&mut self, pmu: Option<String>) {
+        self.last = pmu.or_else(|| self.last.take());
+        self.below = None;
+    }
+
+    /// The reading with its PMU.
+    pub(super) fn assign(&mut self, reading: Reading) -> Reading {
+        let place: Place =
+            (reading.time_s.unwrap_or_default().to_bits(), reading.scope.clone(), reading.category);
+        // What a group heads twice is of two runs, and stays so: the rules refuse it.
+        let is_headed = self.below.as_mut().is_some_and(|below| below.insert(place.clone()));
+        let is_new = self.seen.insert((self.last.clone(), place));
+        let is_unnamed = self.last.is_some() && !is_new && !is_headed;
+        Reading { pmu: if is_unnamed { Some(NO_PMU_NAMED.to_owned()) } else { self.last.clone() }, ..reading }
+    }
 }
 
 /// `cpu_core/TOPDOWN.SLOTS/`. The prefix `cpu` is of machines with one kind of cores.

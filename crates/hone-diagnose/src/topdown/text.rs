@@ -1,15 +1,13 @@
 //! `perf stat` for people: values behind a `#`, or below a line of names.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use hone_record::Category;
 use regex::Regex;
 
 use super::category::category;
 use super::columns::{Column, Word, columns, line_up, words};
 use super::number::decimal;
-use super::pmu::{NO_PMU_NAMED, is_group, of_event, of_group};
+use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
 use super::{Printed, Reading};
 
 /// `68.7 %  tma_backend_bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
@@ -42,9 +40,7 @@ struct State {
     columns: Vec<Column>,
     /// The line of names below which no value was found yet.
     empty: Option<(usize, String)>,
-    pmu: Option<String>,
-    /// What this run has printed of which category: on machines with two kinds of cores, the second time without the PMU.
-    seen: HashSet<(u64, Option<String>, Option<String>, Category)>,
+    pmus: Pmus,
 }
 
 impl State {
@@ -63,25 +59,23 @@ impl State {
         };
         let words: Vec<&str> = left.split_whitespace().collect();
         if let Some(at) = words.iter().position(|word| is_group(word)) {
-            self.pmu = of_group(&words[at..].join(" "));
+            self.pmus.last = of_group(&words[at..].join(" "));
         }
         // The lines behind an event's are of its PMU, too.
         if let Some(pmu) = words.iter().find_map(|word| of_event(word)) {
-            self.pmu = Some(pmu);
+            self.pmus.last = Some(pmu);
         }
         let Some(found) = VALUE.captures(right) else { return };
         let Some(category) = category(&found["name"]) else { return };
         let (time_s, scope, _) = front(&words);
-        let place = (time_s.unwrap_or_default().to_bits(), scope.clone(), self.pmu.clone(), category);
-        let is_repeated = !self.seen.insert(place) && self.pmu.is_some();
-        printed.readings.push(Reading {
+        printed.readings.push(self.pmus.assign(Reading {
             time_s,
             scope,
-            pmu: if is_repeated { Some(NO_PMU_NAMED.to_owned()) } else { self.pmu.clone() },
+            pmu: None,
             category,
             percent: decimal(&found["value"]),
             running_percent: RUNNING.captures(&found["rest"]).and_then(|running| decimal(&running[1])),
-        });
+        }));
     }
 
     /// A line of values below the names, with a time, a scope and how many CPUs are in it, or not, in front.

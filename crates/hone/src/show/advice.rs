@@ -14,7 +14,9 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
             let records = batch_records.map(|records| format!("batch.num.messages to {records}"));
             let settings: Vec<String> = [linger, size, records].into_iter().flatten().collect();
             let bound = match (target_bytes, linger_ms) {
-                (None, Some(_)) => ", which brings as much as any linger that you tolerate (--tolerable-linger)",
+                (None, Some(_)) => {
+                    ", which brings as much as any linger that you tolerate (--tolerable-linger)"
+                }
                 _ => "",
             };
             format!("set {}{bound}: {}", settings.join(" and "), effect_words(effect))

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 enum Verb {
     Xray(Box<xray::Arguments>),
     #[command(name = "whatif")]
-    WhatIf(whatif::Arguments),
+    WhatIf(Box<whatif::Arguments>),
     Watch(watch::Arguments),
     Cost(cost::Arguments),
     Dashboards(dashboards::Arguments),

@@ -11,7 +11,6 @@
 mod advice;
 pub mod calibrate;
 pub mod client;
-mod denser;
 pub mod infer;
 pub mod predict;
 pub mod shrink;

@@ -191,7 +191,6 @@ impl Arguments {
             }),
             partitions: asked.partitions,
             producers: asked.producers,
-            denser: None,
         }
     }
 

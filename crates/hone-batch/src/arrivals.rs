@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::evidence::slot_of;
+use crate::trigger::sorted;
 
 /// From this share of single records on a producer sends one by one.
 pub(crate) const SINGLES: f64 = 0.99;
@@ -68,8 +69,7 @@ const NEAR_FLOOR: f64 = 1.6;
 /// gap is shorter, and most are little longer. Arrivals that know nothing of each other have no such floor, and a beat scatters to both sides
 /// of its period.
 pub(crate) fn floor_ms(begins: &[i64]) -> Option<u64> {
-    let mut gaps: Vec<u64> = begins.windows(2).map(|pair| pair[1].abs_diff(pair[0])).collect();
-    gaps.sort_unstable();
+    let gaps = sorted(begins.windows(2).map(|pair| pair[1].abs_diff(pair[0])));
     let at = |share: f64| gaps.get((share * gaps.len() as f64) as usize).copied();
     let (floor, middle) = (at(BELOW_FLOOR)?, at(0.5)?);
     let is_near = middle as f64 <= NEAR_FLOOR * floor as f64;

@@ -215,22 +215,14 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
             "flush or commit less often: after many records, or after a time".to_owned() + UNTUNABLE,
             "Kafka's RecordAccumulator.beginFlush",
         ),
-        BatchTrigger::OneByOne if writer.habits.linger_ms.is_some_and(|linger| linger > 0) => {
-            let linger = writer.habits.linger_ms.unwrap_or(0);
-            let action = format!(
-                "set linger to 0: the sender waits for each answer, so each record waits {linger} ms (the linger, or the least time of an answer) \
-                 for others that never come. Or let the application send without waiting; then the linger fills batches"
-            );
-            told(BatchVerdict::SyncSender, action + UNTUNABLE, "a closed loop sends one record a round trip, and waits out the linger each time")
+        BatchTrigger::OneByOne => {
+            let linger_ms = writer.habits.linger_ms.filter(|linger_ms| *linger_ms > 0);
+            let rule = match linger_ms {
+                Some(_) => "a closed loop sends one record a round trip, and waits out the linger each time",
+                None => "a closed loop sends one record a round trip, whatever linger is",
+            };
+            told(BatchVerdict::SyncSender, of_a_waiting_sender(linger_ms.map(|ms| ms as f64)), rule)
         }
-        BatchTrigger::OneByOne => told(
-            BatchVerdict::SyncSender,
-            "do not raise linger: each record would wait for it. Let the application send without waiting for the answer (if it sends at a \
-             beat and does not wait, linger helps)"
-                .to_owned()
-                + UNTUNABLE,
-            "a closed loop sends one record a round trip, whatever linger is",
-        ),
         BatchTrigger::SenderFree if writer.middle_span_ms.is_some_and(|span| span >= KEPT_WAITING_MS) => told(
             BatchVerdict::BackPressured,
             "the broker is the limit: larger batches (batch.size, linger) make its queue shorter, and latency with it".to_owned(),
@@ -246,6 +238,20 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
             told(verdict, action, ARRIVALS)
         }
     }
+}
+
+/// What to do about a sender that waits for each answer, and for so many milliseconds at least.
+pub fn of_a_waiting_sender(linger_ms: Option<f64>) -> String {
+    let action = match linger_ms {
+        Some(linger_ms) => format!(
+            "set linger to 0: the sender waits for each answer. So each record waits {linger_ms} ms (the linger, or the least time of an answer) for \
+             others that never come. Or let the application send without waiting; then the linger fills batches"
+        ),
+        None => "do not raise linger: each record would wait for it. Let the application send without waiting for the answer (if it sends at a \
+                 beat and does not wait, linger helps)"
+            .to_owned(),
+    };
+    action + UNTUNABLE
 }
 
 /// Whether more than a few of its batches were closed by this.

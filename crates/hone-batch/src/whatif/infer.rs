@@ -183,8 +183,7 @@ pub(crate) fn is_usual(linger_us: u64) -> bool {
 
 /// The largest linger that people set and that a floor of so many milliseconds can hold.
 pub(super) fn usual_linger_ms(floor_ms: f64) -> f64 {
-    let below = USUAL_LINGERS_MS.iter().rev().map(|ms| *ms as f64);
-    below.into_iter().find(|ms| *ms <= floor_ms).unwrap_or(0.0)
+    USUAL_LINGERS_MS.iter().rev().map(|ms| *ms as f64).find(|ms| *ms <= floor_ms).unwrap_or(0.0)
 }
 
 /// What people set, from somewhat below the spans on: a span can't be longer than the linger but by a late timer, and can be much shorter

@@ -167,7 +167,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         unexplained
     };
     if !go_on() {
-        unpredicted(&mut record, STOPPED.to_owned());
+        stopped(&mut record);
     }
     if let Some(why) = unexplained {
         let producers: Vec<_> = explained.iter().map(|each| (each.producer, each.refused.as_ref())).collect();
@@ -182,11 +182,11 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
 /// What stands beside a prediction that is no replay.
 const WAITING: &str = "the sender waits for each answer, so nothing is replayed: another linger changes its time from send to send by the difference";
 
-/// Nothing is predicted, for this reason unless there is one already.
-fn unpredicted(record: &mut WhatIf, why: String) {
+/// Takes out what was not replayed to its end.
+fn stopped(record: &mut WhatIf) {
     (record.predicted, record.advice) = (None, None);
     record.cheapest.clear();
-    record.refused.get_or_insert(why);
+    record.refused.get_or_insert_with(|| STOPPED.to_owned());
 }
 
 /// What the change would bring, unless that is refused, and what to set.

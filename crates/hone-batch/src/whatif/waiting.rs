@@ -1,5 +1,5 @@
-//! Another linger for senders that wait for each answer. A replay keeps the times of records, and theirs would move; but one thread that sends one
-//! record after the other goes round in a cycle of its linger, the answer and its own work, so another linger changes the cycle by the difference.
+//! Another linger for senders that wait for each answer. A replay keeps the times of records, and theirs would move. But one thread that sends
+//! one record after the other has a cycle: its linger, the answer and its own work. Another linger changes the cycle by the difference.
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchFigures, Foreseen, ForeseenBatches, SentBy};
@@ -49,7 +49,7 @@ pub(super) fn foresee(
     // A timer that is late goes with its linger.
     let is_shorter = cycles.iter().any(|cycle| linger_ms < cycle.linger_ms[2]);
     let quickest =
-        sum(&|cycle: &Cycle| (cycle.least_ms - cycle.linger_ms[2]).max(LEAST_CYCLE_MS) + linger_ms.max(0.0));
+        sum(&|cycle: &Cycle| (cycle.least_ms - cycle.linger_ms[2]).max(LEAST_CYCLE_MS) + linger_ms);
     let high = if is_shorter { most.max(quickest) } else { most };
     let batches = Foreseen { value: likely, low: least * (1.0 - SCATTER), high: high * (1.0 + SCATTER) };
     Some(figures(&cycles, batches, linger_ms))

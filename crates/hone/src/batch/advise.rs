@@ -1,15 +1,13 @@
-//! What the X-ray advises: what the replay of a topic's own records does, so that `hone batch whatif` never says something else.
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+//! What the X-ray advises. It replays the topic's own records as `hone batch whatif` does, so that the two never differ.
 
 use anyhow::Result;
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::predict::Change;
 use hone_load::Topics;
-use hone_record::{BatchAdvice, BatchFinding, BatchVerdict, TopicXray};
+use hone_record::{BatchAdvice, BatchFinding, BatchVerdict, TopicXray, WhatIf};
 
 use super::replaying::{self, LAST_S, Question, Window, Wish};
+use super::segments::Files;
 use crate::moment::now_ms;
 use crate::show;
 
@@ -35,8 +33,7 @@ pub(crate) struct Replaying {
 /// Where a topic's records are read.
 pub(crate) enum Records<'a> {
     Cluster(&'a mut Topics),
-    /// Segment files by topic and partition.
-    Files(&'a BTreeMap<String, BTreeMap<i32, Vec<PathBuf>>>),
+    Files(&'a Files),
 }
 
 /// Whether a replay can say more of a topic than its headers do.
@@ -78,9 +75,9 @@ fn replay(topic: &TopicXray, records: Records<'_>, replaying: &Replaying) -> Res
         tolerable_ms: replaying.tolerable_ms,
         limit_s: replaying.limit_s,
     };
-    let found = replaying::replayed(window, &question)?;
-    let why = || found.refused.clone().unwrap_or_else(|| "the replay came to no end".to_owned());
-    Ok(found.advice.clone().unwrap_or_else(|| BatchAdvice::Unknown { why: why() }))
+    let WhatIf { advice, refused, .. } = replaying::replayed(window, &question)?;
+    let why = refused.unwrap_or_else(|| "the replay came to no end".to_owned());
+    Ok(advice.unwrap_or(BatchAdvice::Unknown { why }))
 }
 
 /// Reasons for small batches that a linger or a batch size may mend.
@@ -104,7 +101,7 @@ impl Reason {
     }
 }
 
-/// Puts the advice into a finding that it is about.
+/// Puts the advice into a finding of small batches by time or by size. Other findings keep what the headers say.
 fn take_over(finding: &mut BatchFinding, advice: &BatchAdvice) {
     let Some(reason) = Reason::of(finding.verdict) else { return };
     let verdict = match (reason, advice) {

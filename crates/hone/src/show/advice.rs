@@ -1,6 +1,6 @@
 //! What to set for a topic, in words.
 
-use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, UNTUNABLE};
+use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, UNTUNABLE, of_a_waiting_sender};
 use hone_record::{AdvisedEffect, BatchAdvice};
 
 use super::{bytes, number};
@@ -31,16 +31,9 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
         BatchAdvice::Keep => {
             "keep linger and batch size: no change that you tolerate saves 5 % of the batches".to_owned()
         }
-        BatchAdvice::Waits { linger_ms: Some(linger_ms) } => format!(
-            "set linger to 0: the sender waits for each answer, so each record waits {linger_ms} ms (the linger, or the least time of an answer) for \
-             others that never come. Or let the application send without waiting; then the linger fills batches{UNTUNABLE}"
-        ),
-        BatchAdvice::Waits { linger_ms: None } => format!(
-            "do not raise linger: the sender waits for each answer, so each record would wait for it. Let the application send without \
-             waiting{UNTUNABLE}"
-        ),
+        BatchAdvice::Waits { linger_ms } => of_a_waiting_sender(*linger_ms),
         BatchAdvice::Unknown { why } => {
-            format!("no setting is advised, since a replay can't say what it brings: {why}")
+            format!("Hone advises no setting, since a replay can't say what it brings: {why}")
         }
     }
 }

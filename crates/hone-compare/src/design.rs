@@ -546,8 +546,8 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
     words.push_str(
         " Trouble of an arm (crashed, saturated, failed, more than 1 % of its requests failed, a connection lost, a leader moved) is \
          counted in the A/B pairs in which one arm alone had it: where it leans to B (exact sign test, one-sided, 25 %, \
-         and a tenth of the A/B pairs at least) nothing is called better or equivalent, where it leans to A nothing worse or equivalent, and where B had it clearly \
-         more often (at the primary's level) the whole is worse.",
+         and a tenth of the A/B pairs at least) nothing is called better or equivalent, where it leans to A nothing worse or \
+         equivalent, and where B had it clearly more often (at the primary's level) the whole is worse.",
     );
     if std::iter::once(&rule.primary).chain(&rule.secondary).any(|metric| metric.is_memory()) {
         words.push_str(" Memory that differs by less than 4 MiB counts as equal.");

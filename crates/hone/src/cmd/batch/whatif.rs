@@ -25,7 +25,7 @@ use crate::{Ending, Usage, ledger, show};
 /// of today, as the batches show them, and only if today comes out, within 15 %, with the change. A range covers all settings that explain
 /// today as well, brokers that lead other partitions, and chance. Bytes are those of the topic's own records, packed anew.
 ///
-/// A sender that waits for every answer is not replayed: of one thread, Hone predicts what another linger makes of its time from send to send.
+/// Hone does not replay a sender that waits for every answer. If it is one thread, Hone predicts its time from send to send with another linger.
 /// Without a change, Hone shows today's settings, the least linger and batch size that reach 4 KiB and 16 KiB, and what to set within
 /// --tolerable-linger.
 #[derive(Debug, Args)]

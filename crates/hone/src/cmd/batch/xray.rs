@@ -29,8 +29,8 @@ const DECODE_BYTES: u64 = 8 << 20;
 ///
 /// What closed a batch is told by evidence: sizes that end at a limit, times from first to last record that end at the linger, batches of
 /// one broker's partitions that end together, counts that never change, single records at a beat. A verdict says what the matter is and the
-/// cheapest thing to do; "do not raise linger" is one. What a linger or a batch size would bring is replayed with the topic's own records, as
-/// `hone batch whatif` does it: for the topics that you name, else for the eight whose batches cost most.
+/// cheapest thing to do; "do not raise linger" is one. Hone replays a topic's own records, as `hone batch whatif` does, and says what to set and
+/// what that brings. It does so for the topics that you name, else for the eight whose batches cost most.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch xray broker-1:9092                            all topics, the one whose batches cost most first
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     /// Never unpack a record: no compression ratio and nothing of keys.
     #[arg(long)]
     no_payload: bool,
-    /// Replay no records: findings then say what closed the batches, and not what a setting would bring.
+    /// Replay no records. Findings then say what closed the batches, and not what a setting brings.
     #[arg(long)]
     no_replay: bool,
     /// Tell every topic with all that was found, whatever their number.

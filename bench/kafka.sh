@@ -109,12 +109,16 @@ lowercaseOutputName: true
 includeObjectNames:
   - "kafka.server:type=BrokerTopicMetrics,*"
   - "kafka.network:type=RequestMetrics,name=RequestsPerSec,*"
+  - "kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce"
+  - "kafka.server:type=DelayedProduceMetrics,*"
   - "kafka.network:type=RequestChannel,name=RequestQueueSize"
   - "kafka.log:type=LogFlushStats,*"
 rules:
   - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*, (.+)=(.+), (.+)=(.+)><>Count", name: "kafka_$1_$2_$3_total", type: COUNTER, labels: {"$4": "$5", "$6": "$7"}}
   - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*, (.+)=(.+)><>Count", name: "kafka_$1_$2_$3_total", type: COUNTER, labels: {"$4": "$5"}}
   - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*><>Count", name: "kafka_$1_$2_$3_total", type: COUNTER}
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+), (.+)=(.+)><>Count", name: "kafka_$1_$2_$3_count", type: UNTYPED, labels: {"$4": "$5"}}
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+), (.+)=(.*)><>(\\d+)thPercentile", name: "kafka_$1_$2_$3", type: GAUGE, labels: {"$4": "$5", quantile: "0.$6"}}
   - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)><>Value", name: "kafka_$1_$2_$3", type: GAUGE}
   - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)><>Count", name: "kafka_$1_$2_$3_count", type: UNTYPED}
 R

@@ -17,6 +17,10 @@
     highBatchesPerCore: 5000,
     // Batches have shrunk when they are below this part of what they were a day ago.
     shrunkTo: 0.5,
+    // Produce requests are slow when their 99th percentile, as the broker measures it, is above this.
+    slowProduceSeconds: 0.5,
+    // A consumer group is far behind above this many records; told only while it falls further behind.
+    farBehindRecords: 10000,
     // How long something must hold, and for how long it is told afterwards.
     pendingFor: '15m',
     keepFiringFor: '15m',

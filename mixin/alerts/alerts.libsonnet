@@ -43,6 +43,25 @@
           'A core of {{ $labels.instance }} is full, and works off many batches.',
           'A core of {{ $labels.instance }} is busy for {{ $value | humanizePercentage }} of its time, at more than %d batches each second for each core: larger batches would lower latency and CPU alike.' % config.highBatchesPerCore,
         ),
+        alert(
+          'HoneProduceLatencyHigh',
+          'hone:cluster_produce_latency_seconds:rate%s{quantile="0.99"} > %g' % [w, config.slowProduceSeconds],
+          'Brokers take long to answer Produce requests.',
+          'One in a hundred Produce requests takes the brokers {{ $value | humanizeDuration }} or longer, above %gs.' % config.slowProduceSeconds,
+        ),
+        // Of Kafka: Redpanda counts failed requests to followers, and no acknowledgements that timed out.
+        alert(
+          'HoneProduceTimeouts',
+          'hone:instance_produce_timeouts:rate%s > 0' % w,
+          'Acknowledgements of {{ $labels.instance }} time out.',
+          'Produce requests with acks=all to {{ $labels.instance }} time out, {{ $value | printf "%.3g" }} partitions each second: its followers do not keep up.',
+        ),
+        alert(
+          'HoneConsumerGroupFallsBehind',
+          'hone:consumer_group_lag:sum > %d and deriv(hone:consumer_group_lag:sum[%s]) > 0' % [config.farBehindRecords, config.pendingFor],
+          'Consumer group {{ $labels.group }} falls behind.',
+          'Consumer group {{ $labels.group }} is {{ $value | humanize }} records behind, more than %d, and falls further behind.' % config.farBehindRecords,
+        ),
       ],
     }],
   },

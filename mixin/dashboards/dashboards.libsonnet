@@ -7,6 +7,7 @@ local p = import 'panels.libsonnet';
   local topics(name) = 'hone:topic_%s:rate%s{%s,topic=~"$topic"}' % [name, w, of],
   local smooth(series) = 'avg_over_time(%s[$__rate_interval])' % series,
   local rated(name) = 'hone:%s:rate%s{%s}' % [name, w, of],
+  local p99 = 'hone:cluster_produce_latency_seconds:rate%s{%s,quantile="0.99"}' % [w, of],
   local sizes = [
     { color: 'red', value: null },
     { color: 'orange', value: config.smallBatchBytes },
@@ -28,13 +29,23 @@ local p = import 'panels.libsonnet';
       { title: 'batches/s', unit: 'short', expr: 'sum by (topic) (%s)' % topics('batches') },
       { title: 'of all batches', unit: 'percentunit', expr: 'sum by (topic) (%s) / scalar(sum(hone:topic_batches:rate%s{%s}))' % [topics('batches'), w, of] },
       { title: 'bytes/s', unit: 'Bps', expr: 'sum by (topic) (%s)' % topics('bytes') },
+      { title: 'bytes a batch, smallest partition', unit: 'bytes', steps: sizes, expr: 'min by (topic) (%s)' % topics('smallest_partition_batch_bytes') },
     ], [24, 9]),
-    p.timeseries('Bytes a batch', 'Below the red line every batch costs a page of the disk that it does not fill.', [p.target(smooth(topics('effective_batch_bytes')), '{{topic}}')], 'bytes', [12, 9], sizes),
-    p.timeseries('Batches a second', 'Who causes the work.', [p.target(smooth(topics('batches')), '{{topic}}')], 'short', [12, 9]),
+    p.timeseries('Bytes a batch', 'Below the red line every batch costs a page of the disk that it does not fill.', [p.target(smooth(topics('effective_batch_bytes')), '{{topic}}')], 'bytes', [8, 9], sizes),
+    p.timeseries('Batches a second', 'Who causes the work.', [p.target(smooth(topics('batches')), '{{topic}}')], 'short', [8, 9]),
+    p.timeseries('Bytes a batch by broker', 'A broker with smaller batches leads other topics or partitions.', [p.target(smooth(rated('instance_effective_batch_bytes')), '{{instance}}')], 'bytes', [8, 9], sizes),
 
     p.row('Is it hurting'),
     p.history('CPU by shard', 'Busy share of each core.', [p.target(rated('shard_cpu'), '{{instance}}/{{shard}}')], 'percentunit', [12, 8], busy),
     p.timeseries('Waiting by scheduling group', 'Tasks in front of the CPU.', [p.target('sum by (group) (hone:group_queue:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
+    p.timeseries('Produce latency', 'As the brokers measure it, from the request to the finished answer. Redpanda: between two bounds of a histogram. Kafka: its own percentiles, over about five minutes.', [p.target(rated('cluster_produce_latency_seconds'), 'p{{quantile}}')], 's', [12, 8]),
+    p.timeseries('Consumer lag', 'Records that each group has still to read.', [p.target('max by (group) (hone:consumer_group_lag:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
+    p.timeseries('Bytes from clients', 'Larger batches compress better and need fewer headers. Kafka counts batches without the requests around them.', [p.target(smooth(rated('instance_received_bytes')), '{{instance}}')], 'Bps', [8, 7]),
+    p.timeseries('Bytes to clients', 'As for bytes from clients.', [p.target(smooth(rated('instance_sent_bytes')), '{{instance}}')], 'Bps', [8, 7]),
+    p.timeseries('Produce time-outs, replication errors', 'Acknowledgements that timed out (Kafka), and requests to followers that failed or timed out (Redpanda).', [
+      p.target(rated('instance_produce_timeouts'), '{{instance}} time-outs'),
+      p.target(rated('instance_replication_errors'), '{{instance}} replication errors'),
+    ], 'short', [8, 7]),
     p.timeseries('Batches a second for each core', 'Followers\' batches included; the controller\'s and other internal logs are not.', [p.target(smooth(rated('instance_batches_per_core')), '{{instance}}')], 'short', [8, 7]),
     p.timeseries('Fsyncs a batch', 'What write caching saves.', [p.target(smooth(rated('instance_fsyncs_per_batch')), '{{instance}}')], 'short', [8, 7]),
     p.timeseries('Write amplification', 'Bytes to the disk for each byte that was written.', [p.target(smooth(rated('instance_write_amplification')), '{{instance}}')], 'short', [8, 7]),
@@ -49,6 +60,14 @@ local p = import 'panels.libsonnet';
     ], 'bytes', [8, 8]),
     compared('Batches a second, now and before', 'Over the chosen topics.', topics('batches'), 'short'),
     compared('CPU, now and before', 'Cores of all shards; compare at like load.', rated('shard_cpu'), 'short'),
+    p.timeseries('Produce p99, now and before', 'As the brokers measure it.', [
+      p.target('max(%s)' % p99, 'now'),
+      p.target('max(%s offset $compare)' % p99, '$compare before'),
+    ], 's', [12, 8]),
+    p.timeseries('Bytes from clients, now and before', 'Compare at like load.', [
+      p.target('sum(%s)' % rated('instance_received_bytes'), 'now'),
+      p.target('sum(%s offset $compare)' % rated('instance_received_bytes'), '$compare before'),
+    ], 'Bps', [12, 8]),
   ],
 
   local query(name, label, text, more={}) = {

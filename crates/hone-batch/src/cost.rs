@@ -640,6 +640,34 @@ impl Model {
         CostForecast { asked: asked.to_owned(), cores_now: now, cores_then: then, notes }
     }
 
+    /// The mean rate of each kind of work over the history, each second: requests, batches, records, bytes; 0 where it is not in it.
+    pub fn mean_rates(&self) -> [f64; 4] {
+        [REQUEST, BATCH, RECORD, BYTE].map(|column| self.means[column])
+    }
+
+    /// The most records a second of the history over their mean; of batches where records are not in it.
+    pub fn busiest(&self) -> f64 {
+        let column = if self.present.contains(&RECORD) { RECORD } else { BATCH };
+        (self.ranges[column][1] / self.means[column].max(f64::MIN_POSITIVE)).max(1.0)
+    }
+
+    /// Cores of so many clusters that share a mix of work: each has the base.
+    pub fn clusters(&self, count: f64, change: Change) -> CostInterval {
+        self.interval(|coefficients| self.cores(coefficients, &self.shared(count, change)))
+    }
+
+    /// Cores that one cluster saves against several with another mix of work between them.
+    pub fn saved(&self, one: Change, count: f64, between_them: Change) -> CostInterval {
+        let (alone, many) = (self.factors(one), self.shared(count, between_them));
+        self.interval(|coefficients| self.cores(coefficients, &many) - self.cores(coefficients, &alone))
+    }
+
+    fn shared(&self, count: f64, change: Change) -> [f64; COLUMNS] {
+        let mut factors = self.factors(change);
+        factors[BASE] = count;
+        factors
+    }
+
     fn factors(&self, change: Change) -> [f64; COLUMNS] {
         let mut factors = [1.0, change.requests, change.batches, change.records, 1.0];
         factors[BYTE] = change.bytes.unwrap_or_else(|| {

@@ -2,7 +2,8 @@
 //!
 //! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say in bounded memory, [`evidence`]
 //! keeps some of them, [`trigger`] says what closed a producer's batches, [`payload`] looks into a sample of the records, and [`xray`] joins
-//! it all to what is told of a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records under other settings. Pure.
+//! it all to what is told of a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records under other settings, and [`replica`]
+//! describes their producers so that a load can stand in for them. Pure.
 
 mod arrivals;
 pub mod cost;
@@ -14,7 +15,9 @@ pub mod histogram;
 pub mod metrics;
 pub mod overlap;
 pub mod payload;
+pub mod plan;
 pub mod producers;
+pub mod replica;
 pub mod scan;
 pub mod segments;
 pub mod settings;

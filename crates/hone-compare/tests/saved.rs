@@ -41,6 +41,7 @@ fn workload() -> Workload {
         timeout_s: 10.0,
         topic_config: [].into(),
         replication_factor: None,
+        recording: None,
     }
 }
 

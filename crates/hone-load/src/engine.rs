@@ -683,6 +683,7 @@ mod tests {
             timeout_s: 60.0,
             topic_config: BTreeMap::new(),
             replication_factor: None,
+            recording: None,
         }
     }
 

@@ -166,8 +166,14 @@ impl Values {
 
     /// The next value.
     pub fn next_value(&mut self) -> Vec<u8> {
+        let bytes = self.sizes.next_bytes();
+        self.next_of(bytes)
+    }
+
+    /// The next value, of this size; the lines of a file have their own.
+    pub(crate) fn next_of(&mut self, bytes: u32) -> Vec<u8> {
         self.serial += 1;
-        self.bytes = self.sizes.next_bytes() as usize;
+        self.bytes = bytes as usize;
         match &self.make {
             Make::Bytes { compressible_share } => self.bytes_value(*compressible_share),
             Make::Lines(lines) => lines[(self.serial - 1) as usize % lines.len()].clone(),

@@ -1,7 +1,8 @@
 //! Arrival times that were recorded, from a file or from a topic's own records.
 //!
 //! A file has one time a line: seconds, with up to nine decimals. Empty lines and lines that begin with `#` are skipped, the
-//! order does not matter, and the earliest time is the window's start; so Unix times will do as well as times from 0.
+//! order does not matter, and the earliest time is the window's start; so Unix times will do as well as times from 0. A recording
+//! ([`crate::recording`]) has more words in a line, of which the first is the time.
 
 use std::sync::Arc;
 
@@ -61,7 +62,9 @@ fn times_of(text: &str) -> Result<Vec<u64>, String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let time = nanoseconds(line).ok_or_else(|| {
+        let is_recorded = line.split_whitespace().count() == crate::recording::WORDS;
+        let word = line.split_whitespace().next().filter(|_| is_recorded).unwrap_or(line);
+        let time = nanoseconds(word).ok_or_else(|| {
             format!("line {}: `{line}` is no time; write seconds with up to nine decimals", index + 1)
         })?;
         times.push(time);
@@ -197,6 +200,11 @@ mod tests {
         let text =
             "# from production\n1795200420.000000002\n\n 1795200420.5\n1795200419.999999999\n1795200421\n";
         assert_eq!(from_first(times_of(text).unwrap()), [0, 3, 500_000_001, 1_000_000_001]);
+        assert_eq!(
+            times_of("0.25 3 - 100\n1 0 7 50\n").unwrap(),
+            [250_000_000, 1_000_000_000],
+            "a recording"
+        );
     }
 
     #[test]

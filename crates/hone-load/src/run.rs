@@ -25,7 +25,7 @@ use crate::security::{Door, Security};
 use crate::sender::{Account, Helpers, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::warm::{self, Effort, Target};
-use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
+use crate::{LoadError, client, frames, keys, readback, recording, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,6 +201,7 @@ pub fn prepare(
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
     payload::pin(&mut workload)?;
+    recording::pin(&mut workload)?;
     let door = Door::new(&settings.security)?;
     let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
     let recorded = replay::load(&mut workload, &mut admin)?;
@@ -370,6 +371,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     check_idempotence(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
+    recording::check(workload)?;
     check_sizes(workload)?;
     frames::codec_of(workload).map(|_| ())
 }

@@ -42,11 +42,17 @@ impl From<Option<f64>> for Figure {
     }
 }
 
-/// Batches of a topic, or of all.
+/// Batches of a topic, of a part of it, or of all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchedTopic {
     /// Its name.
     pub topic: String,
+    /// The broker, where these are the batches of one broker.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instance: String,
+    /// The partition, where these are the batches of one partition.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub partition: String,
     /// Bytes of a batch in the mean, header included: the effective batch size.
     pub batch_bytes: Figure,
     /// Records of a batch in the mean.
@@ -86,6 +92,44 @@ pub struct WatchedInstance {
     pub write_amplification: Figure,
     /// Flushes to the disk for each batch that was appended.
     pub fsyncs_per_batch: Figure,
+    /// Bytes of a batch in the mean, over all topics.
+    #[serde(default)]
+    pub batch_bytes: Figure,
+    /// Produce requests a second whose acknowledgement timed out (partitions of them on Kafka).
+    #[serde(default)]
+    pub produce_timeouts_per_s: Figure,
+    /// Requests a second to followers that failed, those that timed out among them.
+    #[serde(default)]
+    pub replication_errors_per_s: Figure,
+}
+
+/// A percentile of the time that Produce requests took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WatchedPercentile {
+    /// The percentile: 99.999 is the slowest of 100,000 requests.
+    pub percentile: f64,
+    /// The time, milliseconds. A bound where fewer requests than the percentile needs were answered.
+    pub ms: Figure,
+}
+
+/// How long Produce requests took, as a broker measures it: from the request to its finished answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchedLatency {
+    /// The broker; empty for all of them.
+    pub instance: String,
+    /// The percentiles, in rising order.
+    pub percentiles: Vec<WatchedPercentile>,
+}
+
+/// How far a consumer group is behind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchedGroup {
+    /// Its name.
+    pub group: String,
+    /// Records that it has still to read, over all partitions that it committed an offset of.
+    pub lag: Figure,
+    /// The same of the partition that has most.
+    pub lag_max: Figure,
 }
 
 /// The CPU of one shard, which is one core.
@@ -168,6 +212,15 @@ pub struct BatchWatch {
     pub batch_bytes_p50: Figure,
     /// 99 % of all batches are not larger, bytes.
     pub batch_bytes_p99: Figure,
+    /// The topics by broker or by partition, where that was asked for; those with most batches first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<WatchedTopic>,
+    /// How long Produce requests took: over all brokers first, then broker by broker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub produce_latency: Vec<WatchedLatency>,
+    /// Consumer groups, those that are furthest behind first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<WatchedGroup>,
     /// Clients, those with most batches first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<WatchedClient>,
@@ -268,4 +321,27 @@ pub struct BatchCost {
     /// What else is to be known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A history may be older than the latency, the lag and the parts.
+    #[test]
+    fn older_looks_are_read_and_what_they_lack_is_not_exported() {
+        let watch = BatchWatch {
+            instances: vec![WatchedInstance { cpu_cores: Figure::Known(0.5), ..WatchedInstance::default() }],
+            topics: vec![WatchedTopic { topic: "t".to_owned(), ..WatchedTopic::default() }],
+            ..BatchWatch::default()
+        };
+        let mut text = serde_json::to_value(&watch).unwrap();
+        for field in ["batch_bytes", "produce_timeouts_per_s", "replication_errors_per_s"] {
+            assert!(text["instances"][0].as_object_mut().unwrap().remove(field).is_some(), "{field}");
+        }
+        for field in ["parts", "produce_latency", "groups"] {
+            assert!(text.get(field).is_none(), "{field} is empty and written");
+        }
+        assert_eq!(serde_json::from_value::<BatchWatch>(text).unwrap(), watch);
+    }
 }

@@ -4,9 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BatchCost, BatchWatch, Capacity, CommitGate, Comparison, Curve, Diagnosis, Foretelling, Heatmap,
-    HostTrial, LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, Tuning, WhatIf,
-    Window,
+    BatchCost, BatchPlan, BatchWatch, Capacity, CommitGate, Comparison, Curve, Diagnosis, Foretelling,
+    Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, Tuning,
+    WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -20,6 +20,9 @@ pub trait Body: Serialize + DeserializeOwned {
 
 impl Body for BatchCost {
     const KIND: &'static str = "batch-cost";
+}
+impl Body for BatchPlan {
+    const KIND: &'static str = "batch-plan";
 }
 impl Body for BatchWatch {
     const KIND: &'static str = "batch-watch";

@@ -8,6 +8,7 @@
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 
 mod artifact;
+mod batch_plan;
 mod batch_watch;
 mod batches;
 mod capacity;
@@ -30,6 +31,7 @@ mod merge;
 mod metric;
 mod optimization;
 mod proof;
+mod replica;
 mod requirement;
 mod resources;
 mod saved;
@@ -46,9 +48,13 @@ mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
+pub use batch_plan::{
+    BatchPlan, PlanAnswer, PlanAssumption, PlannedClusters, PlannedResource, PlannedTopic, PlannedWork,
+};
 pub use batch_watch::{
     BatchCost, BatchWatch, CostForecast, CostInterval, Figure, NotExported, TopicCost, WatchedClient,
-    WatchedInstance, WatchedQueue, WatchedShard, WatchedTopic, WorkCost, WorkTogether,
+    WatchedGroup, WatchedInstance, WatchedLatency, WatchedPercentile, WatchedQueue, WatchedShard,
+    WatchedTopic, WorkCost, WorkTogether,
 };
 pub use batches::{
     BatchCap, BatchFinding, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse, PartitionXray,
@@ -90,6 +96,7 @@ pub use optimization::{
     VariantState, WeightedTraining,
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
+pub use replica::{Replica, ReplicaDifference, TopicFigures};
 pub use requirement::Requirement;
 pub use resources::{MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
@@ -113,4 +120,4 @@ pub use window::{
     EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, SocketBytes, TopicBatches, Window,
     WindowFacts,
 };
-pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};
+pub use workload::{Engine, Keys, Payload, Recording, Schedule, Sizes, Workload};

@@ -474,6 +474,7 @@ pub(crate) mod tests {
             timeout_s: 1.0,
             topic_config: BTreeMap::new(),
             replication_factor: None,
+            recording: None,
         }
     }
 

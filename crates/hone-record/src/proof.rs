@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, SAMPLES_BEYOND, SocketBytes, Verdict, WhatIf,
-    Window, Workload,
+    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, Replica, SAMPLES_BEYOND, SocketBytes,
+    Verdict, WhatIf, Window, Workload,
 };
 
 /// What became of a step.
@@ -426,6 +426,9 @@ pub struct Proof {
     pub workload: Workload,
     /// The load with all that was accepted.
     pub kept: Workload,
+    /// The topic that the load was taken from, beside what the load made of a test topic before the first step. `None` without a topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica: Option<Replica>,
     /// What an acknowledgement promised before the first step.
     pub durability: Durability,
     /// The rule by which a step is accepted, in words; on the disk before the first window.

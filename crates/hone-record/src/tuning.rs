@@ -256,6 +256,7 @@ impl Tuning {
             load: self.load.clone(),
             workload: self.workload.clone(),
             kept: self.workload_kept.clone(),
+            replica: None,
             durability: self.durability.clone(),
             rule: self.rule.clone(),
             steps,

@@ -172,6 +172,22 @@ pub enum Sizes {
     },
 }
 
+/// A file with the records of a topic: when each came, by which producer, with which key and size, and nothing of what it held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// The file.
+    pub path: String,
+    /// SHA-256 of its bytes, so that a record says what was sent.
+    pub sha256: String,
+}
+
+impl Recording {
+    /// The key that a number in the file stands for. Numbers are chosen so that Kafka's murmur2 puts these keys where the topic's own lie.
+    pub fn key(number: u64) -> String {
+        format!("{number:x}")
+    }
+}
+
 /// The load: everything that is needed to send it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
@@ -233,6 +249,9 @@ pub struct Workload {
     /// Replicas of each partition of the topic that is created for the load; `None` leaves the number to the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication_factor: Option<u16>,
+    /// Records of a topic to send: their sizes, keys and producers, in the order of the schedule, in place of `sizes` and `keys`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
@@ -309,6 +328,7 @@ impl Workload {
             timeout_s: COMMAND_LIMIT_S,
             topic_config: BTreeMap::new(),
             replication_factor: None,
+            recording: None,
         }
     }
 

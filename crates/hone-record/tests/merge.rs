@@ -83,6 +83,7 @@ fn workload(of: u32) -> Workload {
         timeout_s: 1.0,
         topic_config: BTreeMap::new(),
         replication_factor: None,
+        recording: None,
     }
 }
 

@@ -139,6 +139,7 @@ fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&S
         Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
     });
     let main = el("main")
+        .children(found.replica.as_ref().map(proof::replica))
         .child(proof::states(found))
         .child(proof::decisions(found))
         .children(told.and_then(story::predictions))

@@ -164,6 +164,11 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
     if name == "record_bytes" && matches!(workload.payload, Payload::File { .. }) {
         bail!(Usage(format!("--change load.record_bytes: {LINES_HAVE_THEIR_SIZES}")));
     }
+    if name == "record_bytes" && workload.recording.is_some() {
+        bail!(Usage(
+            "--change load.record_bytes: the records of a recording have sizes of their own".to_owned()
+        ));
+    }
     let mut fields = serde_json::to_value(workload)?;
     let value = match name {
         "acks" => value.parse::<Acks>().map(|acks| Value::from(acks.0)).map_err(Usage)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Engine, Keys, Metric, Mode, Payload, Schedule, Sizes, Workload};
+use hone_record::{Engine, Keys, Metric, Mode, Payload, Recording, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::cmd::client::engine;
@@ -270,6 +270,8 @@ pub(crate) struct WorkloadFile {
     pub(crate) topic_config: BTreeMap<String, String>,
     /// Of the topic that is created for the load; without it the cluster decides.
     pub(crate) replication_factor: Option<u16>,
+    /// Records of a topic, as `hone init BROKER` writes them, by a path from this file: their times, sizes, keys and producers.
+    pub(crate) recording: Option<PathBuf>,
     /// `wire`, `librdkafka`, or a command line.
     pub(crate) client: String,
     pub(crate) client_settings: BTreeMap<String, String>,
@@ -294,6 +296,9 @@ pub(crate) const DEFAULT_IN_FLIGHT: u32 = 16;
 pub(crate) const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for the wire engine: a client has a \
      setting of its own for its unanswered requests; for librdkafka write \
      --client-set max.in.flight.requests.per.connection=N";
+
+/// Why nobody can ask for other times.
+const RECORDINGS_HAVE_THEIR_TIMES: &str = "a recording has times of its own: leave out `schedule`";
 
 /// Why nobody can ask for another size of them.
 pub(crate) const LINES_HAVE_THEIR_SIZES: &str = "record_bytes (--bytes) is not for the lines of a file, which have sizes of \
@@ -324,6 +329,7 @@ impl Default for WorkloadFile {
             seed: 1,
             topic_config: BTreeMap::new(),
             replication_factor: None,
+            recording: None,
             client: "wire".to_owned(),
             client_settings: BTreeMap::new(),
             consumers: 0,
@@ -454,11 +460,19 @@ impl WorkloadFile {
         if self.record_bytes.is_some() && matches!(payload, Payload::File { .. }) {
             return Err(LINES_HAVE_THEIR_SIZES.to_owned());
         }
+        let recording = self.recording.as_ref().map(|path| path.display().to_string());
+        let schedule = match &recording {
+            Some(_) if self.schedule.0 != Schedule::Poisson => {
+                return Err(RECORDINGS_HAVE_THEIR_TIMES.to_owned());
+            }
+            Some(path) => Schedule::Replay { source: path.clone(), arrivals: 0, sha256: String::new() },
+            None => self.schedule.0.clone(),
+        };
         Ok(Workload {
             name: name.to_owned(),
             engine,
             seed: self.seed,
-            schedule: self.schedule.0.clone(),
+            schedule,
             requests_per_s: self.mean_requests_per_s(),
             records_per_batch: self.records_per_batch,
             record_bytes: mean_bytes(self.sizes.0, self.record_bytes),
@@ -480,7 +494,13 @@ impl WorkloadFile {
             timeout_s: self.timeout_s,
             topic_config: self.topic_config.clone(),
             replication_factor: self.replication_factor,
+            recording: recording.map(|path| Recording { path, sha256: String::new() }),
         })
+    }
+
+    /// A recording that the file names lies beside it.
+    pub(crate) fn beside(&mut self, folder: &Path) {
+        self.recording.iter_mut().for_each(|path| *path = folder.join(&*path));
     }
 }
 

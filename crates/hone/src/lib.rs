@@ -20,6 +20,7 @@ mod capacity;
 mod change;
 mod clients;
 mod climb;
+mod cluster_scaffold;
 mod cmd;
 mod compiler;
 mod continuous;

@@ -30,7 +30,9 @@ impl LoadFile {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-        Ok(toml::from_str(&text).map_err(|error| explain(&error, &text, path))?)
+        let mut file: Self = toml::from_str(&text).map_err(|error| explain(&error, &text, path))?;
+        file.workload.beside(path.parent().unwrap_or(Path::new("")));
+        Ok(file)
     }
 }
 
@@ -52,6 +54,21 @@ mod tests {
         let file = read(text).unwrap();
         assert_eq!((file.require.len(), file.workload.consumers, file.broker), (1, 2, None));
         assert_eq!(read("name = \"n\"\n").unwrap().workload, WorkloadFile::default());
+    }
+
+    #[test]
+    fn a_recording_lies_beside_the_file_and_has_times_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("load.toml");
+        let of = |more: &str| {
+            std::fs::write(&path, format!("name = \"n\"\n[workload]\nrecording = \"r\"\n{more}")).unwrap();
+            LoadFile::read(&path).unwrap().workload.named("n")
+        };
+        let load = of("client = \"librdkafka\"\n").unwrap();
+        let at = folder.path().join("r").display().to_string();
+        assert_eq!(load.recording.unwrap().path, at);
+        assert!(matches!(load.schedule, hone_record::Schedule::Replay { source, .. } if source == at));
+        assert!(of("schedule = \"uniform\"\n").unwrap_err().contains("times of its own"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hone_batch::metrics::quantity::Quantity;
+use hone_batch::metrics::quantity::{By, Quantity};
 use hone_batch::metrics::source::Source;
 use hone_batch::metrics::{clients, figures};
 use hone_record::{BatchWatch, NotExported};
@@ -42,22 +42,22 @@ pub(crate) enum Seen {
 }
 
 impl Meter {
-    /// Looks once more.
+    /// Looks once more, with batches told apart as far as `by` says.
     ///
     /// # Errors
     /// When nobody answers, or what they answer is of no known source.
-    pub(crate) fn look(&mut self) -> Result<Seen> {
+    pub(crate) fn look(&mut self, by: By) -> Result<Seen> {
         let (source, rates, endpoints) = match self {
-            Self::Brokers(brokers) => match brokers.look()? {
+            Self::Brokers(brokers) => match brokers.look(by)? {
                 Some((source, rates)) => (source, rates, brokers.endpoints()),
                 None => return Ok(Seen::First),
             },
             Self::Server(server) => {
-                let (source, rates) = server.look()?;
+                let (source, rates) = server.look(by)?;
                 (source, rates, vec![server.address()])
             }
         };
-        let watch = BatchWatch { endpoints, at_unix_ms: now_unix_ms(), ..figures::watch(source, &rates) };
+        let watch = BatchWatch { endpoints, at_unix_ms: now_unix_ms(), ..figures::watch(source, &rates, by) };
         Ok(Seen::Figures(Box::new(watch)))
     }
 }
@@ -86,7 +86,7 @@ impl Admin {
     }
 
     /// All pages of connections, or why there are none, without a password.
-    fn clients(&self) -> Result<(Vec<hone_record::WatchedClient>, Option<String>), String> {
+    pub(crate) fn clients(&self) -> Result<(Vec<hone_record::WatchedClient>, Option<String>), String> {
         let headers = [("Connect-Protocol-Version", "1")];
         let mut listed = clients::Listing::default();
         let mut next = Some(clients::first_request());
@@ -183,7 +183,7 @@ mod tests {
     fn a_server_is_told_without_its_password_where_its_answer_is_none() {
         let (address, server) = answering("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>");
         let at = Server::at(&format!("http://me:secret@{address}"), None, 60.0, "", None).unwrap();
-        let said = format!("{:#}", Meter::Server(at).look().unwrap_err());
+        let said = format!("{:#}", Meter::Server(at).look(By::Topic).unwrap_err());
         server.join().unwrap();
         assert!(said.contains(&address) && !said.contains("secret"), "{said}");
     }

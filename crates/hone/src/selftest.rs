@@ -282,7 +282,7 @@ fn signal(pid: u32, signal: libc::c_int) {
 }
 
 /// Nothing beside the latencies is looked at.
-struct NoProbe;
+pub(crate) struct NoProbe;
 
 impl Probe for NoProbe {
     fn start(&mut self) {}

@@ -133,7 +133,7 @@ fn known(program: &Program) -> Option<&'static Known> {
 }
 
 /// A string as TOML writes it.
-fn string(text: &str) -> String {
+pub(crate) fn string(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 

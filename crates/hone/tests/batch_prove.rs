@@ -241,9 +241,9 @@ fn an_interrupt_leaves_no_topic_and_no_process() {
     assert_eq!(left, 0, "data folders of brokers");
 }
 
-/// Arrivals, sizes and codec come from the topic; it is only read.
+/// The topic's producer is replicated on test topics; the topic is only read.
 #[test]
-fn a_topic_is_replayed_against_a_test_topic() {
+fn a_topic_is_replicated_on_a_test_topic() {
     let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
     let config = BTreeMap::new();
     Admin::connect(&broker.address).unwrap().create_topic("orders", 3, &config).unwrap();
@@ -261,8 +261,8 @@ fn a_topic_is_replayed_against_a_test_topic() {
     ];
     let more = ["--duration", "2", "--warmup", "0", "--compression", "lz4", "--connections", "1", "--json"];
     hone_in(folder.path(), &[&sent[..], &more].concat()).expect_code(0);
-    let from =
-        ["--from", &broker.address, "--topic", "orders", "--step", "linger=30ms", "--connections", "2"];
+    // Tests run beside each other: whether it is like the topic is for the record to say, and not for this run to end.
+    let from = ["--from", &broker.address, "--topic", "orders", "--step", "linger=30ms", "--unlike"];
     let rule = [
         "--pairs",
         "5",
@@ -282,10 +282,47 @@ fn a_topic_is_replayed_against_a_test_topic() {
     let load = &proof["body"]["workload"];
     assert_eq!((load["partitions"].as_u64(), load["compression"].as_str()), (Some(3), Some("lz4")));
     assert_eq!(load["record_bytes"], 321);
-    assert!(load["schedule"]["replay"].is_object(), "{load}");
+    assert!(load["schedule"]["replay"].is_object() && load["recording"]["path"].is_string(), "{load}");
+    assert_eq!(load["connections"], 1, "{load}");
+    let replica = &proof["body"]["replica"];
+    for figure in ["records_per_s", "bytes_per_s", "batches_per_s"] {
+        let of = |which: &str| replica[which][figure].as_f64().unwrap();
+        assert!((of("here") / of("today") - 1.0).abs() < 0.3, "{figure}: {replica:#}");
+    }
     let rate = load["requests_per_s"].as_f64().unwrap();
     assert!((1_000.0..2_000.0).contains(&rate), "{rate}");
     assert!(proof["body"]["load"].as_str().unwrap().contains("topic orders"));
+}
+
+/// A load that makes other batches than the topic has proves nothing of the topic, unless somebody wants that.
+#[test]
+fn a_replica_that_is_not_like_its_topic_ends_the_run_before_the_first_step() {
+    let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
+    Admin::connect(&broker.address).unwrap().create_topic("orders", 1, &BTreeMap::new()).unwrap();
+    let to = ["load", &broker.address, "--topic", "orders", "--client", "librdkafka"];
+    let more = ["--client-set", "linger.ms=100", "--rate", "1000", "--duration", "3", "--warmup", "0"];
+    hone_in(folder.path(), &[&to[..], &more, &["--connections", "1", "--json"]].concat()).expect_code(0);
+    let asked =
+        [broker.address.as_str(), "--topic", "orders", "--original", "linger=0", "--step", "linger=30ms"];
+    let rule =
+        ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--duration", "1", "--warmup", "50"];
+    let rest = ["--primary", "latency-p50", "--require", "p90<10s", "--json"];
+    prove(folder.path(), &[&asked[..], &rule, &rest, &PATIENT].concat())
+        .expect_code(1)
+        .expect_error("The replica is not like topic orders: ")
+        .expect_error("batches/s")
+        .expect_error("--unlike");
+    let run = folder.path().join("runs/batch-prove-001");
+    assert!(!run.join("steps").exists() && topics(&broker).is_empty());
+    let ran = prove(folder.path(), &["--resume", run.to_str().unwrap(), "--unlike", "--json"]);
+    assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.stderr);
+    let replica = &ran.json()["body"]["replica"];
+    let of = |which: &str| replica[which]["batches_per_s"].as_f64().unwrap();
+    assert!(of("here") > 10.0 * of("today"), "{replica:#}");
+    for file in ["proof.md", "report.html"] {
+        let text = fs::read_to_string(run.join(file)).unwrap();
+        assert!(text.contains("not like t"), "{file}: {text}");
+    }
 }
 
 /// Two times of a topic are shown, and nothing is judged or sent.
@@ -326,8 +363,7 @@ fn what_whatif_foresees_is_judged_by_prove() {
     let today = ["--today-client", "librdkafka", "--open-loop", "--quiet"];
     let whatif = hone_in(folder.path(), &[&asked[..], &today].concat()).expect_code(0);
     fs::write(folder.path().join("whatif.json"), &whatif.stdout).unwrap();
-    let from =
-        ["--from", &broker.address, "--topic", "orders", "--original", "linger=5ms", "--connections", "1"];
+    let from = ["--from", &broker.address, "--topic", "orders", "--original", "linger=5ms", "--unlike"];
     let step = ["--step", "linger=50ms", "--foretold", "1=whatif.json", "--duration", "2", "--warmup", "100"];
     let rule = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--require", "p99<10s"];
     let rest = ["--lateness-limit", "5000", "--mode", "duet", "--json"];

@@ -15,7 +15,7 @@ use hone_batch::metrics::exposition;
 use hone_batch::metrics::prometheus::{Series, read_series};
 use hone_batch::scan::scan;
 use hone_load::Admin;
-use hone_record::{BatchWatch, Envelope, Figure, WatchedInstance, WatchedTopic};
+use hone_record::{BatchWatch, Envelope, Figure, WatchedInstance, WatchedTopic, Window};
 use hone_store::web::Web;
 use serde_json::Value;
 
@@ -186,6 +186,7 @@ fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
     let mut admin = Admin::connect(&broker.address).unwrap();
     admin.create_topic("small", 4, &BTreeMap::new()).unwrap();
     admin.create_topic("large", 4, &BTreeMap::new()).unwrap();
+    leave_behind(&broker.address);
     let Some(prometheus) = Prometheus::scraping(&broker.metrics, &RULES) else { return };
     thread::scope(|scope| {
         let length = ["--duration", "32"];
@@ -216,8 +217,10 @@ fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
             assert!(found.shards.iter().any(|shard| shard.cpu_share > 0.0), "{how}: {:?}", found.shards);
             assert!(found.backlog.iter().any(|queue| queue.group == "main"), "{how}: {:?}", found.backlog);
             assert!(known(found.batch_bytes_p50) > 0.0 && found.clients.is_empty());
+            expect_left_behind(how, found);
+            expect_rising(how, found);
             let missing: Vec<&str> = found.not_exported.iter().map(|one| one.what.as_str()).collect();
-            assert_eq!(missing, ["batches by client"], "{how}");
+            assert_eq!(missing, ["produce time-outs", "batches by client"], "{how}");
         }
         for (id, expected_small, expected_large, share) in [
             ("R1", small.batch_bytes, large.batch_bytes, MOVING),
@@ -235,7 +238,141 @@ fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
         expect_resting(&prometheus, &small, &large);
         assert!(answers["R8b"][""] >= 0.0 && answers["R9"][""] > 0.0, "{answers:?}");
         assert!(answers.contains_key("R6a") && answers["R6b"][""] <= 1.0, "{answers:?}");
+        let all_bytes = small.batches_per_s * small.batch_bytes + large.batches_per_s * large.batch_bytes;
+        near("R10", answers["R10"][""], all_bytes / all_batches, STALLED);
+        near("R11", answers["R11"]["small"], small.batch_bytes, MOVING);
+        near("R13a", answers["R13a"][""], all_bytes, STALLED);
+        assert!(answers["R13b"][""] > 0.0 && answers["R12d"][""] >= answers["R12a"][""], "{answers:?}");
+        assert_eq!(answers["R15b"][""], 40.0);
+        let recorded = prometheus.ask("hone:consumer_group_lag:max");
+        assert_eq!((recorded.len(), recorded[0].points[0].1), (1, 25.0), "{recorded:?}");
     });
+}
+
+/// Leaves a consumer group 40 records behind: 15 on one partition and 25, which is all of them, on the other.
+fn leave_behind(address: &str) {
+    use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+    let mut admin = Admin::connect(address).unwrap();
+    admin.create_topic("still", 2, &BTreeMap::new()).unwrap();
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", address).set("group.id", "slow").set("enable.auto.commit", "false");
+    let producer: BaseProducer = config.create().unwrap();
+    for partition in [0, 1] {
+        for _ in 0..25 {
+            let record = BaseRecord::<(), str>::to("still").partition(partition).payload("x");
+            producer.send(record).unwrap();
+        }
+    }
+    producer.flush(Duration::from_secs(20)).unwrap();
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut offsets = rdkafka::TopicPartitionList::new();
+    for (partition, offset) in [(0, 10), (1, 0)] {
+        offsets.add_partition_offset("still", partition, rdkafka::Offset::Offset(offset)).unwrap();
+    }
+    consumer.assign(&offsets).unwrap();
+    consumer.commit(&offsets, CommitMode::Sync).unwrap();
+}
+
+fn expect_left_behind(how: &str, found: &BatchWatch) {
+    let lags: Vec<_> = found.groups.iter().map(|one| (one.group.as_str(), one.lag, one.lag_max)).collect();
+    assert_eq!(lags, [("slow", Figure::Known(40.0), Figure::Known(25.0))], "{how}");
+}
+
+/// Every percentile is there, and none is below the one before.
+fn expect_rising(how: &str, found: &BatchWatch) {
+    assert_eq!(found.produce_latency.len(), 1, "{how}: {:?}", found.produce_latency);
+    let percentiles = &found.produce_latency[0].percentiles;
+    let named: Vec<f64> = percentiles.iter().map(|one| one.percentile).collect();
+    assert_eq!(named, [50.0, 85.0, 95.0, 99.0, 99.999], "{how}");
+    let ms: Vec<f64> = percentiles.iter().map(|one| known_or_bound(one.ms)).collect();
+    assert!(ms[0] > 0.0 && ms.is_sorted(), "{how}: {ms:?}");
+    // A few thousand requests don't tell one in 100,000.
+    assert!(matches!(percentiles[4].ms, Figure::AtMost(_)), "{how}: {percentiles:?}");
+}
+
+fn known_or_bound(figure: Figure) -> f64 {
+    match figure {
+        Figure::Known(value) | Figure::AtMost(value) => value,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Every flush takes 40 ms longer, so no request with acks=all takes less; and none takes the broker longer than its client.
+#[test]
+fn the_latency_is_the_brokers_and_lies_below_the_clients() {
+    let broker = Broker::start_as(hone_command().args(["broker", "--fault", "fsync-delay,ms=40"]));
+    Admin::connect(&broker.address).unwrap().create_topic("t", 1, &BTreeMap::new()).unwrap();
+    thread::scope(|scope| {
+        let load = load(scope, &broker.address, "t", &["--rate", "40", "--duration", "14"]);
+        thread::sleep(Duration::from_secs(5));
+        let public = format!("http://{}/public_metrics", broker.metrics);
+        let pages = [broker.metrics.as_str(), &public].map(|page| {
+            let scrape = ["--scrape", page, "--every", "3s", "--once"];
+            (page.to_owned(), watch(&scrape))
+        });
+        let record = load.join().unwrap().to_string();
+        let window: Window = Envelope::parse(&record).unwrap();
+        let client_ms = window.latencies.sent_to_ack.quantile_us(0.5).unwrap() / 1e3;
+        assert!(client_ms >= 40.0, "{client_ms}");
+        for (page, found) in pages {
+            expect_rising(&page, &found);
+            let broker_ms = known(found.produce_latency[0].percentiles[0].ms);
+            // Bounds double, so the figure is at most twice the true one, and at least half of it.
+            assert!((20.0..=2.0 * client_ms).contains(&broker_ms), "{page}: {broker_ms}, client {client_ms}");
+            assert!(known(found.instances[0].received_bytes_per_s) > 0.0, "{page}");
+            assert!(known(found.instances[0].sent_bytes_per_s) > 0.0, "{page}");
+        }
+    });
+}
+
+/// A record in each batch: 61 bytes of the header, 9 around 100, or 9 around 2,000.
+const BYTES_BY_PARTITION: [(&str, usize, f64); 2] = [("0", 100, 170.0), ("1", 2_000, 2_070.0)];
+
+#[test]
+fn batches_are_told_apart_by_partition() {
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+    let broker = Broker::start();
+    Admin::connect(&broker.address).unwrap().create_topic("t", 2, &BTreeMap::new()).unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let (by_partition, by_broker) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut config = rdkafka::ClientConfig::new();
+            config.set("bootstrap.servers", &broker.address).set("linger.ms", "0");
+            let producer: BaseProducer = config.create().unwrap();
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                for (partition, bytes, _) in BYTES_BY_PARTITION {
+                    let payload = "x".repeat(bytes);
+                    let record = BaseRecord::<(), str>::to("t").payload(&payload);
+                    producer.send(record.partition(partition.parse().unwrap())).unwrap();
+                }
+                producer.flush(Duration::from_secs(20)).unwrap();
+            }
+        });
+        thread::sleep(Duration::from_secs(1));
+        let split = |by: &str| {
+            let scrape = ["--scrape", &broker.metrics, "--every", "2s", "--once", "--by", by];
+            watch(&scrape)
+        };
+        let found = (split("partition"), split("broker"));
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        found
+    });
+    for (partition, _, bytes) in BYTES_BY_PARTITION {
+        let part = by_partition.parts.iter().find(|part| part.partition == partition).unwrap();
+        assert_eq!((part.topic.as_str(), part.instance.as_str()), ("t", broker.metrics.as_str()));
+        near(partition, known(part.batch_bytes), bytes, MOVING);
+        near(partition, known(part.records_per_batch), 1.0, MOVING);
+    }
+    assert_eq!((by_partition.parts.len(), by_broker.parts.len()), (2, 1));
+    for figure in [
+        by_broker.parts[0].batch_bytes,
+        by_broker.instances[0].batch_bytes,
+        topic(&by_partition, "t").batch_bytes,
+    ] {
+        near("both partitions", known(figure), (170.0 + 2_070.0) / 2.0, MOVING);
+    }
+    hone(&["batch", "watch", "--scrape", "x", "--by", "shard"]).expect_code(2).expect_error("partition");
 }
 
 /// Other series are as if they were not there.
@@ -315,7 +452,13 @@ fn expect_broker(how: &str, broker: &WatchedInstance, batches_per_s: f64) {
 fn answers(prometheus: &Prometheus, text: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
     let lines: Vec<&str> = text.lines().collect();
     let ids: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("# ")?.split(' ').next()).collect();
-    assert_eq!(ids, ["R1", "R2", "R3", "R3b", "R4", "R5", "R6a", "R6b", "R7", "R8b", "R9"]);
+    assert_eq!(
+        ids,
+        [
+            "R1", "R2", "R3", "R3b", "R4", "R5", "R6a", "R6b", "R7", "R8b", "R9", "R10", "R11", "R12a",
+            "R12b", "R12c", "R12d", "R12e", "R13a", "R13b", "R15b"
+        ]
+    );
     lines
         .chunks(2)
         .map(|pair| pair[1])
@@ -328,7 +471,12 @@ fn answers(prometheus: &Prometheus, text: &str) -> BTreeMap<String, BTreeMap<Str
 fn expect_panels(prometheus: &Prometheus) {
     let text = fs::read_to_string(of_checkout("mixin/rendered/dashboards/hone-batches.json")).unwrap();
     let board: Value = serde_json::from_str(&text).unwrap();
-    let absent = ["instance_write_amplification", "cluster_request_bytes"];
+    let absent = [
+        "instance_write_amplification",
+        "cluster_request_bytes",
+        "instance_produce_timeouts",
+        "instance_replication_errors",
+    ];
     let mut asked = 0;
     for panel in board["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -343,7 +491,7 @@ fn expect_panels(prometheus: &Prometheus) {
             asked += 1;
         }
     }
-    assert!(asked >= 18, "only {asked} queries");
+    assert!(asked >= 31, "only {asked} queries");
 }
 
 /// What lies in the segments of a topic: batches, records, bytes.
@@ -428,6 +576,7 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
         assert!(lines[0].starts_with("# K1") && lines[2].starts_with("# K2"), "{queries}");
         let (bytes, records) = (prometheus.by_topic(lines[1]), prometheus.by_topic(lines[3]));
         let recorded = prometheus.by_topic("hone:topic_effective_batch_bytes:rate5m");
+        expect_percentiles(&scraped, &prometheus, &lines);
         let (one, several) = (one.join().unwrap(), several.join().unwrap());
         expect_history(&prometheus);
         let (one, several) = (Truth::of(&one, 1.0), Truth::of(&several, 4.0));
@@ -440,6 +589,11 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
                 missing.contains(&"CPU by shard") && missing.contains(&"write amplification"),
                 "{missing:?}"
             );
+            for what in ["produce latency at p85 and p99.999", "consumer lag by group"] {
+                assert!(missing.contains(&what), "{how}: {what}: {missing:?}");
+            }
+            assert!(known(found.instances[0].sent_bytes_per_s) >= 0.0, "{how}");
+            assert_eq!(found.instances[0].produce_timeouts_per_s, Figure::Known(0.0), "{how}");
             assert!(known(found.instances[0].cpu_cores) > 0.0, "{how}: {:?}", found.instances);
             let a_request = (one.batches_per_s + several.batches_per_s)
                 / (one.batches_per_s + several.batches_per_s / 4.0);
@@ -457,6 +611,33 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
         assert_eq!(since(counted(&kafka, name), before), written, "batches, records, bytes of {name}");
         assert!(written[0] > 1_000, "{name}: {written:?}");
     }
+}
+
+/// Kafka has six percentiles of its own, and none of the others.
+fn expect_percentiles(found: &BatchWatch, prometheus: &Prometheus, queries: &[&str]) {
+    let percentiles: Vec<(f64, bool)> = found.produce_latency[0]
+        .percentiles
+        .iter()
+        .map(|one| (one.percentile, one.ms.known().is_some()))
+        .collect();
+    let expected = [
+        (50.0, true),
+        (75.0, true),
+        (85.0, false),
+        (95.0, true),
+        (98.0, true),
+        (99.0, true),
+        (99.9, true),
+        (99.999, false),
+    ];
+    assert_eq!(percentiles, expected);
+    let p99_ms = known(found.produce_latency[0].percentiles[5].ms);
+    let query = queries.iter().skip_while(|line| !line.starts_with("# K3c")).nth(1).unwrap();
+    // Kafka's sample goes on between both looks, and counts whole milliseconds.
+    let asked_ms = 1e3 * prometheus.ask(query)[0].points[0].1;
+    assert!((asked_ms - p99_ms).abs() <= 0.9 * p99_ms + 1.0, "K3c: {asked_ms}, scraped {p99_ms}");
+    assert_eq!(prometheus.ask("hone:cluster_produce_latency_seconds:rate5m").len(), 6);
+    assert!(prometheus.ask("hone:instance_received_bytes:rate5m")[0].points[0].1 > 1_000.0);
 }
 
 /// Stands for an Admin API, which nothing here has: what it says is by its documentation. With a token it answers nobody else.

@@ -66,6 +66,7 @@ fn prepared(broker: &Broker, shard: Option<Shard>) -> Prepared {
         timeout_s: 20.0,
         topic_config: BTreeMap::new(),
         replication_factor: None,
+        recording: None,
     };
     let settings = Settings {
         address: broker.address.clone(),

@@ -40,7 +40,7 @@ type settings struct {
 	idempotent                          bool
 	timeout                             time.Duration
 	producers                           int
-	records                             string
+	records, turns                      string
 	security                            map[string]string
 	own                                 [][2]string
 }
@@ -94,6 +94,10 @@ func run(in *bufio.Reader, out *report) error {
 	if err != nil {
 		return err
 	}
+	turns, err := readTurns(asked)
+	if err != nil {
+		return err
+	}
 	options, err := options(asked, out)
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func run(in *bufio.Reader, out *report) error {
 		if err != nil {
 			return fmt.Errorf("a start that is no number: %q", line)
 		}
-		if err := stretch(in, out, clients, records, start); err != nil {
+		if err := stretch(in, out, clients, records, turns, start); err != nil {
 			return err
 		}
 		out.line("done")
@@ -172,6 +176,8 @@ func readSettings(in *bufio.Reader) (settings, error) {
 			}
 		case "records":
 			asked.records = rest
+		case "turns":
+			asked.turns = rest
 		case "tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "sasl_mechanism", "sasl_user", "sasl_password":
 			asked.security[verb] = rest
 		case "set":
@@ -220,6 +226,28 @@ func readRecords(path string) ([]material, error) {
 		return nil, errors.New("there are no records to send")
 	}
 	return records, nil
+}
+
+// The producer of each record, in turn; without a file, all of them one after the other.
+func readTurns(asked settings) ([]int, error) {
+	var turns []int
+	if asked.turns == "" {
+		for producer := range asked.producers {
+			turns = append(turns, producer)
+		}
+		return turns, nil
+	}
+	bytes, err := os.ReadFile(asked.turns)
+	if err != nil {
+		return nil, err
+	}
+	for ; len(bytes) >= 4; bytes = bytes[4:] {
+		turns = append(turns, int(binary.BigEndian.Uint32(bytes))%asked.producers)
+	}
+	if len(turns) == 0 || len(bytes) > 0 {
+		return nil, errors.New("the file of turns is torn")
+	}
+	return turns, nil
 }
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -340,7 +368,9 @@ func option(key, value string) (kgo.Opt, error) {
 }
 
 // Hands over every record of a stretch at its time, and returns when all have been reported.
-func stretch(in *bufio.Reader, out *report, clients []*kgo.Client, records []material, start int64) error {
+func stretch(
+	in *bufio.Reader, out *report, clients []*kgo.Client, records []material, turns []int, start int64,
+) error {
 	dues := make(chan int64, 1<<16)
 	var problem atomic.Value
 	go func() {
@@ -359,7 +389,7 @@ func stretch(in *bufio.Reader, out *report, clients []*kgo.Client, records []mat
 		number := index
 		record := records[index%len(records)]
 		open.Add(1)
-		clients[index%len(clients)].Produce(context.Background(), &kgo.Record{Key: record.key, Value: record.value},
+		clients[turns[index%len(turns)]].Produce(context.Background(), &kgo.Record{Key: record.key, Value: record.value},
 			func(sent *kgo.Record, err error) {
 				tell(out, number, handed, monotonicNs()-start, waited, sent, err)
 				open.Done()

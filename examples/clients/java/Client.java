@@ -13,6 +13,8 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
+import java.nio.ByteBuffer;
+import java.nio.IntBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -53,6 +55,8 @@ public class Client {
     private final Map<String, String> security = new HashMap<>();
     private String topic;
     private int count = 1;
+    /** The producer of each record; all of them one after the other where there is none. */
+    private int[] turns = {};
 
     public static void main(String[] arguments) throws Exception {
         Client client = new Client();
@@ -99,6 +103,7 @@ public class Client {
                 case "timeout_ms" -> limit(Long.parseLong(rest));
                 case "producers" -> count = Integer.parseInt(rest);
                 case "records" -> read(Path.of(rest));
+                case "turns" -> readTurns(Path.of(rest));
                 case "tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "sasl_mechanism", "sasl_user",
                         "sasl_password" -> security.put(words[0], rest);
                 case "set" -> set(rest.split(" ", 2));
@@ -180,6 +185,21 @@ public class Client {
         }
     }
 
+    /** The producer of each record, in turn. */
+    private void readTurns(Path file) throws IOException {
+        IntBuffer numbers = ByteBuffer.wrap(Files.readAllBytes(file)).asIntBuffer();
+        turns = new int[numbers.remaining()];
+        numbers.get(turns);
+        if (turns.length == 0) {
+            throw new IOException("there are no turns");
+        }
+    }
+
+    private KafkaProducer<byte[], byte[]> producerOf(int index) {
+        int turn = turns.length == 0 ? index : turns[index % turns.length];
+        return producers.get(turn % producers.size());
+    }
+
     private void serve() throws Exception {
         Thread flusher = new Thread(() -> {
             try {
@@ -250,7 +270,7 @@ public class Client {
         Material material = records.get(index % records.size());
         reports.add();
         try {
-            producers.get(index % producers.size()).send(
+            producerOf(index).send(
                     new ProducerRecord<>(topic, material.key(), material.value()),
                     (stored, problem) -> tell(index, handedNs, waited, startNs, reports, stored, problem));
         } catch (RuntimeException problem) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashSet;
 
 use super::exposition::Labels;
-use super::quantity::{Dimension, Exported, Quantity, Rates, Row};
+use super::quantity::{By, Dimension, Exported, Quantity, Rates, Row};
 use super::snapshot::{Snapshot, place};
 use super::source::Counting;
 
@@ -27,7 +27,7 @@ pub enum NoRates {
 ///
 /// # Errors
 /// When the pages don't belong together, or no time lies between them.
-pub fn rates(before: &Snapshot, after: &Snapshot) -> Result<Rates, NoRates> {
+pub fn rates(before: &Snapshot, after: &Snapshot, by: By) -> Result<Rates, NoRates> {
     if before.instance != after.instance || before.source != after.source {
         return Err(NoRates::Others(before.instance.clone(), after.instance.clone()));
     }
@@ -36,10 +36,10 @@ pub fn rates(before: &Snapshot, after: &Snapshot) -> Result<Rates, NoRates> {
         return Err(NoRates::NoTime(after.instance.clone()));
     }
     let leaders = (after.source.joins_leaders()).then(|| leaders(after)).flatten();
-    let mut sums = Sums { instance: &after.instance, rows: BTreeMap::new() };
+    let mut sums = Sums { page: after, by, rows: BTreeMap::new() };
     let mut told = Told::default();
     for (key, value) in &after.values {
-        let counting = after.counting(key.quantity).unwrap_or(Counting::Level);
+        let counting = after.pick(key.quantity).map_or(Counting::Level, |pick| pick.counting);
         let rate = match (counting, before.values.get(key)) {
             (Counting::Level | Counting::Rate, _) => *value,
             (Counting::Sum, Some(earlier)) => {
@@ -151,25 +151,29 @@ impl Told {
 }
 
 struct Sums<'a> {
-    instance: &'a str,
+    page: &'a Snapshot,
+    by: By,
     rows: BTreeMap<(Quantity, Vec<String>), Row>,
 }
 
 impl Sums<'_> {
     fn add(&mut self, quantity: Quantity, labels: &str, value: f64) {
-        let place = place(labels, quantity);
+        let place = place(labels, quantity, self.by);
         let id = (quantity, place.values().cloned().collect());
         let row = self.rows.entry(id).or_insert_with(|| {
             let mut row = Row::of(quantity, 0.0);
             let part = |name| place.get(name).cloned().unwrap_or_default();
-            (row.topic, row.shard, row.group) = (part("topic"), part("shard"), part("group"));
-            if quantity.dimensions().contains(&Dimension::Bound) {
-                row.bound = place.get("le").and_then(|le| le.parse().ok()).unwrap_or(f64::NAN);
+            (row.topic, row.partition) = (part("topic"), part("partition"));
+            (row.shard, row.group) = (part("shard"), part("group"));
+            if quantity.dimensions(self.by).contains(&Dimension::Bound) {
+                let factor = self.page.pick(quantity).map_or(1.0, |pick| quantity.scales(pick.factor).1);
+                let bound = place.get("le").and_then(|le| le.parse().ok()).unwrap_or(f64::NAN);
+                row.bound = bound * factor;
             }
-            self.instance.clone_into(&mut row.instance);
+            self.page.instance.clone_into(&mut row.instance);
             row
         });
-        row.value += value;
+        row.value = if quantity.is_highest() { row.value.max(value) } else { row.value + value };
     }
 }
 
@@ -204,7 +208,7 @@ mod tests {
     fn partitions_add_up_to_topics() {
         let before = snapshot(10.0, &page([100, 200, 300], [1_000, 2_000, 3_000]));
         let after = snapshot(12.0, &page([110, 240, 300], [1_600, 2_800, 3_000]));
-        let rates = rates(&before, &after).unwrap();
+        let rates = rates(&before, &after, By::Topic).unwrap();
         let of = |quantity, topic: &str| rates.sum(quantity, |row| row.topic == topic);
         assert_eq!(of(Quantity::ProducedBatches, "t0"), Some(25.0));
         assert_eq!(of(Quantity::ProducedBytes, "t0"), Some(700.0));
@@ -218,7 +222,7 @@ mod tests {
     fn a_counter_that_fell_counts_from_its_restart() {
         let before = snapshot(0.0, &page([100, 200, 300], [1, 2, 3]));
         let after = snapshot(10.0, &page([50, 260, 300], [1, 2, 3]));
-        let rates = rates(&before, &after).unwrap();
+        let rates = rates(&before, &after, By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::ProducedBatches, |row| row.topic == "t0"), Some(11.0));
         assert!(rates.notes[0].contains("counters of it began anew (1)"), "{:?}", rates.notes);
     }
@@ -230,9 +234,60 @@ mod tests {
             whole.lines().filter(|line| !line.contains("t1")).map(|line| format!("{line}\n")).collect();
         let before = snapshot(0.0, &cut);
         let after = snapshot(1.0, &whole);
-        let rates = rates(&before, &after).unwrap();
+        let rates = rates(&before, &after, By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::ProducedBatches, |row| row.topic == "t1"), Some(0.0));
         assert!(rates.notes[0].contains("2 series of b are new"), "{:?}", rates.notes);
+    }
+
+    #[test]
+    fn partitions_are_told_apart_where_that_is_asked_for() {
+        let before = snapshot(10.0, &page([100, 200, 300], [1_000, 2_000, 3_000]));
+        let after = snapshot(12.0, &page([110, 240, 306], [1_600, 2_800, 3_900]));
+        let rates = rates(&before, &after, By::Partition).unwrap();
+        let of = |quantity, partition: &str| rates.sum(quantity, |row| row.partition == partition);
+        for (partition, batches, bytes) in [("0", 5.0, 300.0), ("1", 20.0, 400.0), ("2", 3.0, 450.0)] {
+            assert_eq!(of(Quantity::ProducedBatches, partition), Some(batches));
+            assert_eq!(of(Quantity::ProducedBytes, partition), Some(bytes));
+        }
+        assert_eq!(rates.sum(Quantity::ProducedBatches, |row| row.topic == "t0"), Some(25.0));
+    }
+
+    /// Counts of a histogram have no unit; its bounds are microseconds here, and milliseconds in the rates.
+    #[test]
+    fn bounds_of_the_latency_are_milliseconds() {
+        let page = |counts: [u64; 3]| {
+            let mut page = String::new();
+            for (bound, count) in ["511.000000", "1023.000000", "+Inf"].iter().zip(counts) {
+                for shard in [0, 1] {
+                    page.push_str(&format!(
+                        "vectorized_kafka_latency_produce_latency_us_bucket{{latency_metric=\"microseconds\",shard=\"{shard}\",\
+                         le=\"{bound}\"}} {count}\n"
+                    ));
+                }
+            }
+            page
+        };
+        let rates =
+            rates(&snapshot(0.0, &page([0, 0, 0])), &snapshot(2.0, &page([4, 5, 5])), By::Topic).unwrap();
+        let rows: Vec<(f64, f64)> =
+            rates.rows(Quantity::ProduceLatency).unwrap().map(|row| (row.bound, row.value)).collect();
+        assert_eq!(rows.len(), 3);
+        for expected in [(0.511, 4.0), (1.023, 5.0), (f64::INFINITY, 5.0)] {
+            let is_near = |row: &(f64, f64)| (row.0 == expected.0) || (row.0 - expected.0).abs() < 1e-9;
+            let found = rows.iter().find(|row| is_near(row));
+            assert_eq!(found.map(|row| row.1), Some(expected.1), "{rows:?}");
+        }
+    }
+
+    /// A partition that moves between shards may be on the page twice: its end is not twice as far.
+    #[test]
+    fn an_offset_is_no_sum() {
+        let page = "vectorized_cluster_partition_high_watermark{namespace=\"kafka\",topic=\"t\",partition=\"0\",shard=\"0\"} 70\n\
+            vectorized_cluster_partition_high_watermark{namespace=\"kafka\",topic=\"t\",partition=\"0\",shard=\"1\"} 75\n\
+            vectorized_kafka_group_offset{group=\"g\",topic=\"t\",partition=\"0\",shard=\"0\"} 60\n";
+        let rates = rates(&snapshot(0.0, page), &snapshot(1.0, page), By::Topic).unwrap();
+        assert_eq!(rates.sum(Quantity::EndOffset, |row| row.partition == "0"), Some(75.0));
+        assert_eq!(rates.sum(Quantity::CommittedOffset, |row| row.group == "g"), Some(60.0));
     }
 
     /// A follower's batches are the leader's over again.
@@ -248,7 +303,7 @@ mod tests {
             )
         };
         let (before, after) = (snapshot(0.0, &page(1, 10, 10)), snapshot(2.0, &page(1, 30, 70)));
-        let rates = rates(&before, &after).unwrap();
+        let rates = rates(&before, &after, By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::ProducedBatches, |_| true), Some(10.0));
         assert_eq!(rates.sum(Quantity::WrittenBatches, |_| true), Some(40.0));
         assert_eq!(rates.sum(Quantity::AppendedBatches, |_| true), Some(50.0));
@@ -264,7 +319,7 @@ mod tests {
                  vectorized_storage_log_batches_written{{namespace=\"kafka\",topic=\"t\"}} {batches}\n"
             )
         };
-        let rates = rates(&snapshot(0.0, &page(0)), &snapshot(1.0, &page(9))).unwrap();
+        let rates = rates(&snapshot(0.0, &page(0)), &snapshot(1.0, &page(9)), By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::ProducedBatches, |_| true), None);
         assert_eq!(rates.sum(Quantity::WrittenBatches, |_| true), Some(9.0));
     }
@@ -278,7 +333,7 @@ mod tests {
         let read = |at_s| Snapshot::read("b", at_s, &[internal, public]).unwrap();
         let (before, after) = (read(0.0), read(1.0));
         assert_eq!(after.source, super::super::source::Source::Redpanda25);
-        let rates = rates(&before, &after).unwrap();
+        let rates = rates(&before, &after, By::Topic).unwrap();
         for (quantity, expected) in [
             (Quantity::ShardUtilization, Some(0.5)),
             (Quantity::ShardCpu, Some(0.0)),
@@ -295,7 +350,7 @@ mod tests {
         let page = |fsyncs: &str| format!("{}{fsyncs}", page([1, 2, 3], [1, 2, 3]));
         let of = |instance: &str, page: &str| {
             let read = |at_s| Snapshot::read(instance, at_s, &[page]).unwrap();
-            rates(&read(0.0), &read(1.0)).unwrap()
+            rates(&read(0.0), &read(1.0), By::Topic).unwrap()
         };
         let new = of("new", &page("vectorized_reactor_fsyncs{shard=\"0\"} 4\n"));
         let all = together(vec![new, of("old", &page(""))]);
@@ -307,16 +362,16 @@ mod tests {
     #[test]
     fn pages_that_do_not_belong_together_are_refused() {
         let one = snapshot(1.0, &page([1, 2, 3], [1, 2, 3]));
-        assert!(rates(&one, &one).unwrap_err().to_string().contains("no time lies between"));
+        assert!(rates(&one, &one, By::Topic).unwrap_err().to_string().contains("no time lies between"));
         let other = Snapshot { instance: "c".to_owned(), at_s: 2.0, ..one.clone() };
-        assert!(rates(&one, &other).unwrap_err().to_string().contains("pages of b and of c"));
+        assert!(rates(&one, &other, By::Topic).unwrap_err().to_string().contains("pages of b and of c"));
     }
 
     #[test]
     fn values_that_are_no_numbers_are_told() {
         let bad = "hone_broker_x 1\nvectorized_reactor_fsyncs{shard=\"0\"} NaN\nvectorized_reactor_fsyncs{shard=\"1\" 4\n";
         let (before, after) = (snapshot(0.0, bad), snapshot(1.0, bad));
-        let rates = rates(&before, &after).unwrap();
+        let rates = rates(&before, &after, By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::Fsyncs, |_| true), None, "what is no number is no 0");
         assert!(rates.notes[0].contains("2 lines of b could not be used"), "{:?}", rates.notes);
     }

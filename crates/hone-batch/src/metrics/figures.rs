@@ -6,14 +6,16 @@ use hone_record::{
     BatchWatch, Figure, NotExported, WatchedInstance, WatchedQueue, WatchedShard, WatchedTopic,
 };
 
-use super::quantity::{Dimension, Quantity, Rates};
+use super::quantity::{By, Dimension, Quantity, Rates, Row};
 use super::source::Source;
+use super::{lag, latency};
 
 /// The class of Redpanda's I/O that writes logs.
 const LOG_CLASS: &str = "raft";
 
-/// All figures of a stretch of time. Endpoints, time and clients are the caller's to fill in.
-pub fn watch(source: Source, rates: &Rates) -> BatchWatch {
+/// All figures of a stretch of time, with the topics also by broker or by partition where `by` says so. Endpoints, time and clients are the
+/// caller's to fill in.
+pub fn watch(source: Source, rates: &Rates, by: By) -> BatchWatch {
     let basis = Basis::of(rates);
     let mut notes = rates.notes.clone();
     if let Basis::Written = basis {
@@ -23,7 +25,19 @@ pub fn watch(source: Source, rates: &Rates) -> BatchWatch {
                 .to_owned(),
         );
     }
-    let (topics, total) = topics(rates, basis);
+    let (topics, total) = grouped(rates, basis, |row| ["", &row.topic, ""]);
+    let parts = parts(rates, basis, by);
+    let produce_latency = latency::produce(rates);
+    let groups = lag::groups(rates);
+    let mut not_exported = not_exported(source, rates, basis);
+    not_exported.extend(latency::not_exported(source, rates));
+    if groups.is_empty() {
+        not_exported.push(missing(source, "consumer lag by group", Quantity::GroupLag));
+    }
+    if by == By::Partition && parts.is_empty() && !topics.is_empty() {
+        let why = source.remedy_of_partitions().to_owned();
+        not_exported.push(NotExported { what: "bytes a batch by partition".to_owned(), why });
+    }
     let total = match (basis, total) {
         // The bytes of a request are at least those of its batch.
         (Basis::BytesOnly, total) => WatchedTopic { batch_bytes: bytes_a_request(rates), ..total },
@@ -34,12 +48,15 @@ pub fn watch(source: Source, rates: &Rates) -> BatchWatch {
         window_s: rates.window_s,
         total,
         topics,
-        instances: instances(source, rates),
+        parts,
+        instances: instances(source, rates, basis),
         shards: shards(rates),
         backlog: backlog(rates),
-        batch_bytes_p50: quantile(rates, 0.5),
-        batch_bytes_p99: quantile(rates, 0.99),
-        not_exported: not_exported(source, rates, basis),
+        batch_bytes_p50: latency::quantile(rates, Quantity::BatchSizes, 0.5),
+        batch_bytes_p99: latency::quantile(rates, Quantity::BatchSizes, 0.99),
+        produce_latency,
+        groups,
+        not_exported,
         notes,
         ..BatchWatch::default()
     }
@@ -84,32 +101,53 @@ impl Basis {
     }
 }
 
-fn topics(rates: &Rates, basis: Basis) -> (Vec<WatchedTopic>, WatchedTopic) {
-    let by_topic = |quantity: Quantity| -> Option<BTreeMap<&str, f64>> {
+/// Broker, topic and partition; those that are not told apart are empty.
+type Place<'a> = [&'a str; 3];
+
+/// The topics by broker or by partition. Those that wrote nothing are left out: followers have series of 0, and partitions are many.
+fn parts(rates: &Rates, basis: Basis, by: By) -> Vec<WatchedTopic> {
+    let mut parts = match by {
+        By::Topic => return Vec::new(),
+        By::Broker => grouped(rates, basis, |row| [&row.instance, &row.topic, ""]).0,
+        By::Partition => grouped(rates, basis, |row| [&row.instance, &row.topic, &row.partition]).0,
+    };
+    let wrote = |figure: Figure| figure.known().is_some_and(|rate| rate > 0.0);
+    parts.retain(|part| wrote(part.batches_per_s) || wrote(part.bytes_per_s));
+    parts.retain(|part| by != By::Partition || !part.partition.is_empty());
+    parts
+}
+
+/// Batches by place, those with most of them first, and all of them together.
+fn grouped<'a>(
+    rates: &'a Rates,
+    basis: Basis,
+    place: fn(&'a Row) -> Place<'a>,
+) -> (Vec<WatchedTopic>, WatchedTopic) {
+    let by_place = |quantity: Quantity| -> Option<BTreeMap<Place<'a>, f64>> {
         let mut sums = BTreeMap::new();
         for row in rates.rows(quantity)? {
-            *sums.entry(row.topic.as_str()).or_default() += row.value;
+            *sums.entry(place(row)).or_default() += row.value;
         }
         Some(sums)
     };
-    let batches = basis.batches().and_then(by_topic);
-    let bytes = by_topic(basis.bytes());
-    let records = by_topic(Quantity::ProducedRecords);
-    let names: BTreeSet<&str> =
+    let batches = basis.batches().and_then(by_place);
+    let bytes = by_place(basis.bytes());
+    let records = by_place(Quantity::ProducedRecords);
+    let places: BTreeSet<Place<'a>> =
         [&batches, &bytes, &records].into_iter().flatten().flat_map(|sums| sums.keys().copied()).collect();
-    let of = |sums: &Option<BTreeMap<&str, f64>>, topic: &str| -> Figure {
+    let of = |sums: &Option<BTreeMap<Place<'a>, f64>>, place: &Place<'a>| -> Figure {
         // A topic without a series of its own is not known to be quiet.
-        sums.as_ref().and_then(|sums| sums.get(topic).copied()).into()
+        sums.as_ref().and_then(|sums| sums.get(place).copied()).into()
     };
-    let all = |sums: &Option<BTreeMap<&str, f64>>| -> Figure {
+    let all = |sums: &Option<BTreeMap<Place<'a>, f64>>| -> Figure {
         sums.as_ref().map(|sums| sums.values().sum()).into()
     };
     let every = all(&batches);
-    let mut topics: Vec<WatchedTopic> = names
+    let mut topics: Vec<WatchedTopic> = places
         .into_iter()
-        .map(|name| {
-            let (batches, bytes, records) = (of(&batches, name), of(&bytes, name), of(&records, name));
-            topic(name, basis, batches, bytes, records, every)
+        .map(|place| {
+            let (batches, bytes, records) = (of(&batches, &place), of(&bytes, &place), of(&records, &place));
+            topic(place, basis, batches, bytes, records, every)
         })
         .collect();
     let weight = |topic: &WatchedTopic| {
@@ -119,13 +157,14 @@ fn topics(rates: &Rates, basis: Basis) -> (Vec<WatchedTopic>, WatchedTopic) {
     topics.sort_by(|one, other| {
         let (one_weight, other_weight) = (weight(one), weight(other));
         let order = other_weight.0.total_cmp(&one_weight.0);
-        order.then(other_weight.1.total_cmp(&one_weight.1)).then(one.topic.cmp(&other.topic))
+        let by_name = || (&one.topic, &one.instance).cmp(&(&other.topic, &other.instance));
+        order.then(other_weight.1.total_cmp(&one_weight.1)).then_with(by_name)
     });
-    (topics, topic("", basis, every, all(&bytes), all(&records), every))
+    (topics, topic(["", "", ""], basis, every, all(&bytes), all(&records), every))
 }
 
 fn topic(
-    name: &str,
+    [instance, topic, partition]: Place<'_>,
     basis: Basis,
     batches: Figure,
     bytes: Figure,
@@ -136,7 +175,9 @@ fn topic(
     let is_one_basis = basis != Basis::Written;
     let comparable = |figure| if is_one_basis { figure } else { Figure::NotExported };
     WatchedTopic {
-        topic: name.to_owned(),
+        topic: topic.to_owned(),
+        instance: instance.to_owned(),
+        partition: partition.to_owned(),
         batch_bytes: bytes.over(batches),
         records_per_batch: comparable(records.over(batches)),
         record_bytes: comparable(bytes.over(records)),
@@ -155,13 +196,13 @@ fn bytes_a_request(rates: &Rates) -> Figure {
     }
 }
 
-fn instances(source: Source, rates: &Rates) -> Vec<WatchedInstance> {
+fn instances(source: Source, rates: &Rates, basis: Basis) -> Vec<WatchedInstance> {
     let names: BTreeSet<&str> =
         rates.rows.iter().map(|row| row.instance.as_str()).filter(|name| !name.is_empty()).collect();
-    names.into_iter().map(|name| instance(name, source, rates)).collect()
+    names.into_iter().map(|name| instance(name, source, rates, basis)).collect()
 }
 
-fn instance(name: &str, source: Source, rates: &Rates) -> WatchedInstance {
+fn instance(name: &str, source: Source, rates: &Rates, basis: Basis) -> WatchedInstance {
     let sum = |quantity| -> Figure { rates.sum_by(quantity, name, |_| true).into() };
     let shards = |quantity| {
         let rows = rates.rows(quantity)?;
@@ -189,16 +230,19 @@ fn instance(name: &str, source: Source, rates: &Rates) -> WatchedInstance {
         sent_bytes_per_s: sum(Quantity::SentBytes),
         write_amplification: disk_bytes(rates, name).over(bytes),
         fsyncs_per_batch: sum(Quantity::Fsyncs).over(batches),
+        batch_bytes: sum(basis.bytes()).over(basis.batches().map_or(Figure::NotExported, sum)),
+        produce_timeouts_per_s: sum(Quantity::ProduceTimeouts),
+        replication_errors_per_s: sum(Quantity::ReplicationErrors),
     }
 }
 
 /// Of the class that writes logs, where classes are told apart and it is among them.
 fn disk_bytes(rates: &Rates, instance: &str) -> Figure {
-    let own = |row: &super::quantity::Row| row.instance == instance;
+    let own = |row: &Row| row.instance == instance;
     let has_log_class = rates
         .rows(Quantity::DiskBytes)
         .is_some_and(|mut rows| rows.any(|row| own(row) && row.group == LOG_CLASS));
-    let counts = |row: &super::quantity::Row| !has_log_class || row.group == LOG_CLASS;
+    let counts = |row: &Row| !has_log_class || row.group == LOG_CLASS;
     rates.sum_by(Quantity::DiskBytes, instance, counts).into()
 }
 
@@ -240,35 +284,10 @@ fn backlog(rates: &Rates) -> Vec<WatchedQueue> {
     queues
 }
 
-/// As Prometheus' `histogram_quantile`: linear within a bucket, the last finite bound for what is beyond it.
-fn quantile(rates: &Rates, quantile: f64) -> Figure {
-    let Some(rows) = rates.rows(Quantity::BatchSizes) else { return Figure::NotExported };
-    let mut sums: Vec<(f64, f64)> = Vec::new();
-    for row in rows.filter(|row| !row.bound.is_nan()) {
-        match sums.iter_mut().find(|(bound, _)| *bound == row.bound) {
-            Some((_, sum)) => *sum += row.value,
-            None => sums.push((row.bound, row.value)),
-        }
-    }
-    sums.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let Some((_, all)) = sums.last().copied().filter(|(_, all)| *all > 0.0) else { return Figure::Nothing };
-    let rank = quantile * all;
-    let (mut low, mut below) = (0.0, 0.0);
-    for (bound, sum) in sums {
-        if sum >= rank && sum > below {
-            let inside =
-                if bound.is_finite() { low + (bound - low) * (rank - below) / (sum - below) } else { low };
-            return Figure::Known(inside);
-        }
-        (low, below) = (bound, sum);
-    }
-    Figure::Nothing
-}
-
 fn not_exported(source: Source, rates: &Rates, basis: Basis) -> Vec<NotExported> {
     use Quantity as Q;
     // A figure, and the quantities any of which would do.
-    let wanted: [(&str, &[Quantity]); 11] = [
+    let wanted: [(&str, &[Quantity]); 12] = [
         ("bytes a batch by topic", &[Q::ProducedBatches, Q::WrittenBatches]),
         ("records a batch", &[Q::ProducedRecords]),
         ("batches of leaders only", &[Q::ProducedBatches]),
@@ -280,21 +299,23 @@ fn not_exported(source: Source, rates: &Rates, basis: Basis) -> Vec<NotExported>
         ("write amplification", &[Q::DiskBytes]),
         ("fsyncs a batch", &[Q::Fsyncs]),
         ("spread of batch sizes", &[Q::BatchSizes]),
+        ("produce time-outs", &[Q::ProduceTimeouts]),
     ];
-    let missing = |what: &str, quantity: Quantity| NotExported {
-        what: what.to_owned(),
-        why: source.remedy(quantity).to_owned(),
-    };
     let mut found: Vec<NotExported> = wanted
         .into_iter()
         .filter(|(_, any)| !any.iter().any(|quantity| rates.exported.has(*quantity)))
-        .filter_map(|(what, any)| Some(missing(what, *any.first()?)))
+        .filter_map(|(what, any)| Some(missing(source, what, *any.first()?)))
         .collect();
     if basis == Basis::Written && rates.exported.has(Q::ProducedRecords) {
-        found.push(missing("records a batch", Q::ProducedBatches));
+        found.push(missing(source, "records a batch", Q::ProducedBatches));
     }
     found.extend(not_exported_by_all(&wanted, rates));
     found
+}
+
+/// A figure that the source lacks for want of a quantity.
+pub(super) fn missing(source: Source, what: &str, quantity: Quantity) -> NotExported {
+    NotExported { what: what.to_owned(), why: source.remedy(quantity).to_owned() }
 }
 
 /// Figures that some brokers have and others lack. What is counted by topic is left out: a broker without the topic has none of it.
@@ -302,7 +323,7 @@ fn not_exported_by_all(wanted: &[(&str, &[Quantity])], rates: &Rates) -> Vec<Not
     let brokers: BTreeSet<&str> =
         rates.rows.iter().map(|row| row.instance.as_str()).filter(|name| !name.is_empty()).collect();
     let by_broker = |quantity: &Quantity| {
-        let dimensions = quantity.dimensions();
+        let dimensions = quantity.dimensions(By::Topic);
         dimensions.contains(&Dimension::Instance) && !dimensions.contains(&Dimension::Topic)
     };
     let lacking = |any: &[Quantity]| -> Vec<&str> {
@@ -323,7 +344,7 @@ fn not_exported_by_all(wanted: &[(&str, &[Quantity])], rates: &Rates) -> Vec<Not
 
 #[cfg(test)]
 mod tests {
-    use super::super::quantity::{Exported, Row};
+    use super::super::quantity::Exported;
     use super::*;
 
     fn rates(rows: &[(Quantity, &str, f64)]) -> Rates {
@@ -356,6 +377,7 @@ mod tests {
                 (ProducedBytes, "quiet", 0.0),
                 (ProducedBytes, "unknown", 5.0),
             ]),
+            By::Topic,
         );
         let names: Vec<&str> = watch.topics.iter().map(|topic| topic.topic.as_str()).collect();
         assert_eq!(names, ["small", "large", "unknown", "quiet"]);
@@ -372,8 +394,82 @@ mod tests {
     }
 
     #[test]
+    fn topics_are_told_apart_by_broker_and_by_partition() {
+        use Quantity::{ProducedBatches, ProducedBytes};
+        let row = |instance: &str, partition: &str, quantity, value| Row {
+            instance: instance.to_owned(),
+            topic: "t".to_owned(),
+            partition: partition.to_owned(),
+            ..Row::of(quantity, value)
+        };
+        let rows = vec![
+            row("a", "0", ProducedBatches, 10.0),
+            row("a", "0", ProducedBytes, 1_000.0),
+            row("a", "1", ProducedBatches, 30.0),
+            row("a", "1", ProducedBytes, 12_000.0),
+            row("b", "2", ProducedBatches, 5.0),
+            row("b", "2", ProducedBytes, 40_000.0),
+            // A follower's series.
+            row("b", "1", ProducedBatches, 0.0),
+            row("b", "1", ProducedBytes, 0.0),
+        ];
+        let rates = Rates { exported: Exported::of(&rows), rows, ..Rates::default() };
+        let parts = |by| -> Vec<(String, String, Figure)> {
+            let watch = watch(Source::Redpanda25, &rates, by);
+            assert_eq!(watch.topics.len(), 1);
+            assert_eq!(watch.topics[0].batch_bytes, Figure::Known(53_000.0 / 45.0));
+            let by_broker: Vec<Figure> = watch.instances.iter().map(|one| one.batch_bytes).collect();
+            assert_eq!(by_broker, [Figure::Known(325.0), Figure::Known(8_000.0)]);
+            watch.parts.into_iter().map(|part| (part.instance, part.partition, part.batch_bytes)).collect()
+        };
+        let part = |instance: &str, partition: &str, bytes| {
+            (instance.to_owned(), partition.to_owned(), Figure::Known(bytes))
+        };
+        assert!(parts(By::Topic).is_empty());
+        assert_eq!(parts(By::Broker), [part("a", "", 325.0), part("b", "", 8_000.0)]);
+        assert_eq!(
+            parts(By::Partition),
+            [part("a", "1", 400.0), part("a", "0", 100.0), part("b", "2", 8_000.0)]
+        );
+    }
+
+    /// With aggregate_metrics, and with Apache Kafka, no counter has a partition.
+    #[test]
+    fn partitions_that_nobody_tells_apart_are_named_and_no_row() {
+        let all = rates(&[(Quantity::ProducedBatches, "t", 2.0), (Quantity::ProducedBytes, "t", 10.0)]);
+        for (source, way_out) in
+            [(Source::Redpanda25, "aggregate_metrics"), (Source::KafkaJmx, "hone batch xray")]
+        {
+            let watch = watch(source, &all, By::Partition);
+            assert!(watch.parts.is_empty(), "{watch:#?}");
+            let missing = watch.not_exported.iter().find(|one| one.what == "bytes a batch by partition");
+            assert!(missing.is_some_and(|one| one.why.contains(way_out)), "{:#?}", watch.not_exported);
+        }
+    }
+
+    #[test]
+    fn time_outs_and_lag_say_where_to_look_instead() {
+        for (source, time_outs, lag) in [
+            (Source::Redpanda25, "replication errors", "enable_consumer_group_metrics"),
+            (Source::RedpandaPublic, "replication errors", "enable_consumer_group_metrics"),
+            (Source::KafkaJmx, "type=DelayedProduceMetrics", "kminion"),
+            (Source::HoneBroker, "no followers", "has committed an offset"),
+        ] {
+            let watch = watch(source, &rates(&[(Quantity::ProducedBytes, "t", 1.0)]), By::Topic);
+            assert_eq!(watch.instances[0].produce_timeouts_per_s, Figure::NotExported);
+            let why = |what: &str| {
+                let missing = watch.not_exported.iter().find(|missing| missing.what == what);
+                missing.unwrap_or_else(|| panic!("{source:?}: {what}")).why.clone()
+            };
+            assert!(why("produce time-outs").contains(time_outs), "{}", why("produce time-outs"));
+            assert!(why("consumer lag by group").contains(lag), "{}", why("consumer lag by group"));
+        }
+    }
+
+    #[test]
     fn what_is_not_exported_is_named_and_no_zero() {
-        let watch = watch(Source::RedpandaPublic, &rates(&[(Quantity::ProducedBytes, "t", 100.0)]));
+        let watch =
+            watch(Source::RedpandaPublic, &rates(&[(Quantity::ProducedBytes, "t", 100.0)]), By::Topic);
         assert_eq!(watch.topics[0].batch_bytes, Figure::NotExported);
         assert_eq!(watch.topics[0].bytes_per_s, Figure::Known(100.0));
         let instance = &watch.instances[0];
@@ -399,7 +495,7 @@ mod tests {
             row("old", Quantity::AppendedBatches, 10.0),
         ];
         let rates = Rates { exported: Exported::of(&rows), rows, ..Rates::default() };
-        let watch = watch(Source::Redpanda25, &rates);
+        let watch = watch(Source::Redpanda25, &rates, By::Topic);
         let fsyncs: Vec<Figure> = watch.instances.iter().map(|broker| broker.fsyncs_per_batch).collect();
         assert_eq!(fsyncs, [Figure::Known(0.5), Figure::NotExported]);
         assert!(
@@ -413,6 +509,7 @@ mod tests {
         let watch = watch(
             Source::RedpandaPublic,
             &rates(&[(Quantity::ProducedBytes, "t", 1_000.0), (Quantity::ProduceRequests, "", 4.0)]),
+            By::Topic,
         );
         assert_eq!(watch.total.batch_bytes, Figure::AtMost(250.0));
     }
@@ -426,21 +523,11 @@ mod tests {
                 (Quantity::WrittenBytes, "t", 3_000.0),
                 (Quantity::ProducedRecords, "t", 100.0),
             ]),
+            By::Topic,
         );
         assert_eq!(watch.topics[0].batch_bytes, Figure::Known(100.0));
         assert_eq!(watch.topics[0].records_per_batch, Figure::NotExported);
         assert!(watch.notes[0].contains("replication factor"));
-    }
-
-    #[test]
-    fn quantiles_are_those_of_prometheus() {
-        let row = |bound, value| Row { bound, ..Row::of(Quantity::BatchSizes, value) };
-        let rates = |rows: Vec<Row>| Rates { exported: Exported::of(&rows), rows, ..Rates::default() };
-        let some = rates(vec![row(100.0, 1.0), row(200.0, 3.0), row(f64::INFINITY, 4.0)]);
-        assert_eq!(quantile(&some, 0.5), Figure::Known(150.0));
-        assert_eq!(quantile(&some, 0.99), Figure::Known(200.0));
-        assert_eq!(quantile(&rates(vec![row(100.0, 0.0)]), 0.5), Figure::Nothing);
-        assert_eq!(quantile(&Rates::default(), 0.5), Figure::NotExported);
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub mod clients;
 pub mod derive;
 pub mod exposition;
 pub mod figures;
+mod lag;
+mod latency;
 pub mod prometheus;
 pub mod quantity;
 pub mod queries;

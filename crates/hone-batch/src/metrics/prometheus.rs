@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::quantity::{Dimension, Quantity, Row};
+use super::quantity::{By, Dimension, Quantity, Row};
 use super::snapshot::dimension;
 use super::source::{Counting, Pick};
 
@@ -110,22 +110,19 @@ fn finite(text: &str) -> Option<f64> {
 
 /// The question for a pick: rates over `window` (such as `1m`), told apart by the dimensions of its quantity. `more` narrows the series
 /// down, such as `job="redpanda"`.
-pub fn question(pick: &Pick, window: &str, more: &str) -> String {
-    of_selector(pick, &pick.selector(more), window)
+pub fn question(pick: &Pick, window: &str, more: &str, by: By) -> String {
+    let sum = if pick.quantity.is_highest() { "max" } else { "sum" };
+    format!("{sum} by ({}) ({})", labels(pick, by), rate(pick, &pick.selector(more), window))
 }
 
 /// As [`question`], over partitions that the broker leads only (R3b).
-pub fn question_of_leaders(pick: &Pick, leader: &Pick, window: &str, more: &str) -> String {
+pub fn question_of_leaders(pick: &Pick, leader: &Pick, window: &str, more: &str, by: By) -> String {
     let rate = rate(pick, &pick.selector(more), window);
     format!(
         "sum by ({}) ({rate} and on (instance, namespace, topic, partition) {} == 1)",
-        labels(pick),
+        labels(pick, by),
         leader.selector(more)
     )
-}
-
-fn of_selector(pick: &Pick, selector: &str, window: &str) -> String {
-    format!("sum by ({}) ({})", labels(pick), rate(pick, selector, window))
 }
 
 fn rate(pick: &Pick, selector: &str, window: &str) -> String {
@@ -136,17 +133,26 @@ fn rate(pick: &Pick, selector: &str, window: &str) -> String {
 }
 
 /// The labels of the dimensions, as this metric calls them.
-fn labels(pick: &Pick) -> String {
+fn labels(pick: &Pick, by: By) -> String {
+    let begins = |prefix: &str| pick.metric.starts_with(prefix);
+    let (is_redpanda, is_kminion) = (begins("redpanda_"), begins("kminion_"));
     let name = |dimension: &Dimension| match dimension {
         Dimension::Instance => "instance",
-        Dimension::Topic if pick.metric.starts_with("redpanda_") => "redpanda_topic",
+        Dimension::Topic if is_redpanda => "redpanda_topic",
+        Dimension::Topic if is_kminion => "topic_name",
         Dimension::Topic => "topic",
+        Dimension::Partition if is_redpanda => "redpanda_partition",
+        Dimension::Partition if is_kminion => "partition_id",
+        Dimension::Partition => "partition",
         Dimension::Shard => "shard",
         Dimension::Group if pick.quantity == Quantity::DiskBytes => "class",
+        Dimension::Group if is_redpanda => "redpanda_group",
+        Dimension::Group if is_kminion => "group_id",
+        Dimension::Group if begins("kafka_consumergroup_lag") => "consumergroup",
         Dimension::Group => "group",
         Dimension::Bound => "le",
     };
-    pick.quantity.dimensions().iter().map(name).collect::<Vec<_>>().join(", ")
+    pick.quantity.dimensions(by).iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// Rows out of the answer to a question for a quantity.
@@ -156,14 +162,16 @@ pub fn rows(quantity: Quantity, factor: f64, series: &[Series]) -> Vec<Row> {
 
 fn row(quantity: Quantity, factor: f64, series: &Series) -> Option<Row> {
     let (_, value) = series.points.last()?;
-    let mut row = Row::of(quantity, value * factor);
+    let (of_value, of_bound) = quantity.scales(factor);
+    let mut row = Row::of(quantity, value * of_value);
     for (label, value) in &series.labels {
         match (label.as_str(), dimension(label)) {
             ("instance", _) => row.instance.clone_from(value),
             (_, Some((Dimension::Topic, _))) => row.topic.clone_from(value),
+            (_, Some((Dimension::Partition, _))) => row.partition.clone_from(value),
             (_, Some((Dimension::Shard, _))) => row.shard.clone_from(value),
             (_, Some((Dimension::Group, _))) => row.group.clone_from(value),
-            (_, Some((Dimension::Bound, _))) => row.bound = value.parse().unwrap_or(f64::NAN),
+            (_, Some((Dimension::Bound, _))) => row.bound = value.parse().unwrap_or(f64::NAN) * of_bound,
             _ => {}
         }
     }
@@ -201,6 +209,43 @@ mod tests {
         assert_eq!(read_series(scalar).unwrap_err().to_string(), "it holds a scalar");
     }
 
+    /// Each exporter has names of its own for a group, a topic and a partition.
+    #[test]
+    fn lag_is_asked_for_and_read_in_every_exporters_labels() {
+        for (metric, labels) in [
+            ("kafka_consumergroup_group_lag", ["group", "topic", "partition"]),
+            ("kafka_consumergroup_lag", ["consumergroup", "topic", "partition"]),
+            ("kminion_kafka_consumer_group_topic_partition_lag", ["group_id", "topic_name", "partition_id"]),
+        ] {
+            let picks = Source::KafkaJmx.picks(&[metric.to_owned()].into());
+            assert_eq!(
+                question(&picks[0], "1m", "", By::Topic),
+                format!("max by ({}) ({metric})", labels.join(", "))
+            );
+            let labels = labels.into_iter().map(str::to_owned).zip(["g", "t", "3"].map(str::to_owned));
+            let series = [Series { labels: labels.collect(), points: vec![(1.0, 40.0)] }];
+            let row = &rows(Quantity::GroupLag, 1.0, &series)[0];
+            assert_eq!(
+                (row.group.as_str(), row.topic.as_str(), row.partition.as_str(), row.value),
+                ("g", "t", "3", 40.0)
+            );
+        }
+    }
+
+    #[test]
+    fn a_histograms_factor_is_of_its_bounds() {
+        let picks = Source::RedpandaPublic
+            .picks(&["redpanda_kafka_request_latency_seconds_bucket".to_owned()].into());
+        assert_eq!(
+            question(&picks[0], "1m", "", By::Topic),
+            "sum by (instance, le) (rate(redpanda_kafka_request_latency_seconds_bucket{redpanda_request=\"produce\"}[1m]))"
+        );
+        let labels = [("le".to_owned(), "0.002".to_owned())].into();
+        let series = [Series { labels, points: vec![(1.0, 7.0)] }];
+        let row = &rows(picks[0].quantity, picks[0].factor, &series)[0];
+        assert_eq!((row.bound, row.value), (2.0, 7.0));
+    }
+
     #[test]
     fn questions_are_told_apart_by_their_dimensions() {
         let names: BTreeSet<String> = [
@@ -214,18 +259,23 @@ mod tests {
         let picks = Source::RedpandaOlder.picks(&names);
         let of = |quantity| picks.iter().find(|pick| pick.quantity == quantity).unwrap();
         assert_eq!(
-            question(of(Quantity::WrittenBatches), "5m", "job=\"r\""),
+            question(of(Quantity::WrittenBatches), "5m", "job=\"r\"", By::Topic),
             "sum by (instance, topic) (rate(vectorized_storage_log_batches_written{job=\"r\",namespace=\"kafka\"}[5m]))"
         );
         assert_eq!(
-            question(of(Quantity::DiskBytes), "5m", ""),
+            question(of(Quantity::DiskBytes), "5m", "", By::Topic),
             "sum by (instance, class) (rate(vectorized_io_queue_total_write_bytes[5m]))"
         );
         assert_eq!(
-            question(of(Quantity::Waiting), "5m", ""),
+            question(of(Quantity::Waiting), "5m", "", By::Topic),
             "sum by (instance, group) (vectorized_scheduler_queue_length)"
         );
-        let led = question_of_leaders(of(Quantity::WrittenBatches), of(Quantity::Leader), "1m", "");
+        assert_eq!(
+            question(of(Quantity::WrittenBatches), "5m", "", By::Partition),
+            "sum by (instance, topic, partition) (rate(vectorized_storage_log_batches_written{namespace=\"kafka\"}[5m]))"
+        );
+        let led =
+            question_of_leaders(of(Quantity::WrittenBatches), of(Quantity::Leader), "1m", "", By::Topic);
         assert_eq!(
             led,
             "sum by (instance, topic) (rate(vectorized_storage_log_batches_written{namespace=\"kafka\"}[1m]) and on (instance, namespace, \

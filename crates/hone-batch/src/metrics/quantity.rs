@@ -41,6 +41,37 @@ pub enum Quantity {
     ReceivedBytes,
     /// Bytes to clients.
     SentBytes,
+    /// Produce requests by the time that they took, milliseconds: buckets of a histogram.
+    ProduceLatency,
+    /// A percentile of that time, milliseconds, where the broker exports percentiles and no histogram. The number is the percentile in
+    /// tenths: 999 is p99.9.
+    ProduceLatencyAt(u16),
+    /// Produce requests whose acknowledgement timed out.
+    ProduceTimeouts,
+    /// Requests to followers that failed, those that timed out among them.
+    ReplicationErrors,
+    /// Offset behind the last record of a partition that consumers can see.
+    EndOffset,
+    /// Offset that a consumer group committed.
+    CommittedOffset,
+    /// Records of a partition that a consumer group has still to read.
+    GroupLag,
+    /// The same over all partitions of the group.
+    GroupLagSum,
+    /// The same of the group's partition that has most.
+    GroupLagMax,
+}
+
+/// How far batches are told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum By {
+    /// By topic.
+    #[default]
+    Topic,
+    /// By broker and topic.
+    Broker,
+    /// By broker, topic and partition.
+    Partition,
 }
 
 /// By what a quantity is told apart.
@@ -50,9 +81,11 @@ pub enum Dimension {
     Instance,
     /// The topic.
     Topic,
+    /// The partition of the topic.
+    Partition,
     /// The shard, which is a core.
     Shard,
-    /// The scheduling group, the queue, or the class of I/O.
+    /// The scheduling group, the queue, the class of I/O, or the consumer group.
     Group,
     /// The upper bound of a bucket.
     Bound,
@@ -60,18 +93,28 @@ pub enum Dimension {
 
 impl Quantity {
     /// By what its rates are told apart.
-    pub fn dimensions(self) -> &'static [Dimension] {
-        use Dimension::{Bound, Group, Instance, Shard, Topic};
+    pub fn dimensions(self, by: By) -> &'static [Dimension] {
+        use Dimension::{Bound, Group, Instance, Partition, Shard, Topic};
         match self {
             Self::ProducedBytes
             | Self::ProducedBatches
             | Self::ProducedRecords
             | Self::WrittenBytes
-            | Self::WrittenBatches => &[Instance, Topic],
+            | Self::WrittenBatches => match by {
+                By::Topic | By::Broker => &[Instance, Topic],
+                By::Partition => &[Instance, Topic, Partition],
+            },
             Self::ShardCpu | Self::ShardUtilization => &[Instance, Shard],
             Self::Waiting | Self::DiskBytes => &[Instance, Group],
             Self::BatchSizes => &[Bound],
-            Self::AppendedBytes
+            Self::ProduceLatency => &[Instance, Bound],
+            Self::EndOffset => &[Topic, Partition],
+            Self::CommittedOffset | Self::GroupLag => &[Group, Topic, Partition],
+            Self::GroupLagSum | Self::GroupLagMax => &[Group],
+            Self::ProduceLatencyAt(_)
+            | Self::ProduceTimeouts
+            | Self::ReplicationErrors
+            | Self::AppendedBytes
             | Self::AppendedBatches
             | Self::Leader
             | Self::ProduceRequests
@@ -84,7 +127,29 @@ impl Quantity {
 
     /// Whether it is told at a moment, and is no sum over time.
     pub fn is_level(self) -> bool {
-        matches!(self, Self::Leader | Self::ShardUtilization | Self::Waiting)
+        matches!(self, Self::Leader | Self::ShardUtilization | Self::Waiting) || self.is_highest()
+    }
+
+    /// Whether several series of one place say the same thing, so that the highest of them counts and not their sum: each replica tells
+    /// the end of a partition, and a lag exporter has a series for each member.
+    pub fn is_highest(self) -> bool {
+        matches!(
+            self,
+            Self::ProduceLatencyAt(_)
+                | Self::EndOffset
+                | Self::CommittedOffset
+                | Self::GroupLag
+                | Self::GroupLagSum
+                | Self::GroupLagMax
+        )
+    }
+
+    /// Factors of a value and of a bucket's bound: counts of a histogram have no unit, its bounds have.
+    pub(super) fn scales(self, factor: f64) -> (f64, f64) {
+        match self {
+            Self::BatchSizes | Self::ProduceLatency => (1.0, factor),
+            _ => (factor, 1.0),
+        }
     }
 }
 
@@ -97,9 +162,11 @@ pub struct Row {
     pub instance: String,
     /// The topic.
     pub topic: String,
+    /// The partition.
+    pub partition: String,
     /// The shard.
     pub shard: String,
-    /// The scheduling group, the queue, or the class of I/O.
+    /// The scheduling group, the queue, the class of I/O, or the consumer group.
     pub group: String,
     /// The upper bound of a bucket; NaN where there is none.
     pub bound: f64,
@@ -110,8 +177,8 @@ pub struct Row {
 impl Row {
     /// Of a quantity, without a place yet.
     pub fn of(quantity: Quantity, value: f64) -> Self {
-        let [instance, topic, shard, group] = [const { String::new() }; 4];
-        Self { quantity, instance, topic, shard, group, bound: f64::NAN, value }
+        let [instance, topic, partition, shard, group] = [const { String::new() }; 5];
+        Self { quantity, instance, topic, partition, shard, group, bound: f64::NAN, value }
     }
 }
 

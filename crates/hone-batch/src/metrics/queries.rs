@@ -16,8 +16,8 @@ pub struct Query {
     pub id: &'static str,
     /// What it answers.
     pub title: &'static str,
-    /// The text; `$window` is a length of time. `$bytes_in`, `$batches` and `$records_in` are rates of Kafka's, however its exporter spells
-    /// them.
+    /// The text; `$window` is a length of time. Other words with a `$`, such as `$batches`, are Kafka's metrics, however its exporter spells
+    /// them (`PLACEHOLDERS`).
     pub promql: &'static str,
     /// Who exports what it needs.
     pub sources: &'static [Source],
@@ -35,9 +35,87 @@ const NEW: &[Source] = &[Source::Redpanda25, Source::HoneBroker];
 const INTERNAL: &[Source] = &[Source::Redpanda25, Source::RedpandaOlder, Source::HoneBroker];
 const KAFKA: &[Source] = &[Source::KafkaJmx];
 const PUBLIC: &[Source] = &[Source::RedpandaPublic];
+const REDPANDA: &[Source] = &[Source::Redpanda25, Source::RedpandaOlder];
+const ALL: &[Source] = &[
+    Source::Redpanda25,
+    Source::RedpandaOlder,
+    Source::HoneBroker,
+    Source::RedpandaPublic,
+    Source::KafkaJmx,
+];
+
+/// What stands for Kafka's metrics in a query.
+const PLACEHOLDERS: [(&str, Quantity); 10] = [
+    ("$bytes_in", Quantity::ProducedBytes),
+    ("$batches", Quantity::ProducedBatches),
+    ("$records_in", Quantity::ProducedRecords),
+    ("$received", Quantity::ReceivedBytes),
+    ("$sent", Quantity::SentBytes),
+    ("$timed_out", Quantity::ProduceTimeouts),
+    ("$produce_p500", Quantity::ProduceLatencyAt(500)),
+    ("$produce_p950", Quantity::ProduceLatencyAt(950)),
+    ("$produce_p990", Quantity::ProduceLatencyAt(990)),
+    ("$produce_p999", Quantity::ProduceLatencyAt(999)),
+];
+
+/// A percentile of the produce latency, out of the internal endpoint's microseconds.
+macro_rules! internal_latency {
+    ($id:literal, $quantile:literal, $named:literal) => {
+        Query {
+            id: $id,
+            title: concat!("produce latency, ", $named),
+            promql: concat!(
+                "1e-6 * histogram_quantile(",
+                $quantile,
+                ", sum by (le) (rate(vectorized_kafka_latency_produce_latency_us_bucket[$window])))"
+            ),
+            sources: INTERNAL,
+            metrics: &["vectorized_kafka_latency_produce_latency_us_bucket"],
+            labels: &["le"],
+            unit: "seconds",
+            note: "as the broker measures it; between two bounds of a histogram, each twice the one before",
+        }
+    };
+}
+
+/// The same out of the public endpoint's seconds.
+macro_rules! public_latency {
+    ($id:literal, $quantile:literal, $named:literal) => {
+        Query {
+            id: $id,
+            title: concat!("produce latency, ", $named),
+            promql: concat!(
+                "histogram_quantile(",
+                $quantile,
+                ", sum by (le) (rate(redpanda_kafka_request_latency_seconds_bucket{redpanda_request=\"produce\"}[$window])))"
+            ),
+            sources: PUBLIC,
+            metrics: &["redpanda_kafka_request_latency_seconds_bucket"],
+            labels: &["le", "redpanda_request"],
+            unit: "seconds",
+            note: "as the broker measures it; between two bounds of a histogram, each twice the one before",
+        }
+    };
+}
+
+/// Kafka's own percentiles: there is no histogram to make others of.
+macro_rules! kafka_latency {
+    ($id:literal, $placeholder:literal, $named:literal) => {
+        Query {
+            id: $id,
+            title: concat!("produce latency, ", $named),
+            promql: concat!("1e-3 * max(", $placeholder, ")"),
+            sources: KAFKA,
+            metrics: &["TotalTimeMs"],
+            labels: &[],
+            unit: "seconds",
+            note: "the slowest broker's; over about the last five minutes, whatever the window is",
+        }
+    };
+}
 
 /// All of them.
-pub const QUERIES: [Query; 15] = [
+pub const QUERIES: [Query; 45] = [
     Query {
         id: "R1",
         title: "effective batch size by topic",
@@ -182,6 +260,92 @@ pub const QUERIES: [Query; 15] = [
         note: "between two bounds of a histogram",
     },
     Query {
+        id: "R10",
+        title: "effective batch size by broker",
+        promql: "sum by (instance) (rate(vectorized_cluster_partition_bytes_produced_total{namespace=\"kafka\"}[$window])) / (sum by \
+                 (instance) (rate(vectorized_cluster_partition_batches_produced{namespace=\"kafka\"}[$window])) > 0)",
+        sources: NEW,
+        metrics: &[
+            "vectorized_cluster_partition_bytes_produced_total",
+            "vectorized_cluster_partition_batches_produced",
+        ],
+        labels: &["namespace", "instance"],
+        unit: "bytes",
+        note: "of the partitions that the broker leads",
+    },
+    Query {
+        id: "R11",
+        title: "effective batch size by broker, topic and partition",
+        promql: "sum by (instance, topic, partition) \
+                 (rate(vectorized_cluster_partition_bytes_produced_total{namespace=\"kafka\",partition!=\"\"}[$window])) / (sum by \
+                 (instance, topic, partition) \
+                 (rate(vectorized_cluster_partition_batches_produced{namespace=\"kafka\",partition!=\"\"}[$window])) > 0)",
+        sources: NEW,
+        metrics: &[
+            "vectorized_cluster_partition_bytes_produced_total",
+            "vectorized_cluster_partition_batches_produced",
+        ],
+        labels: &["namespace", "instance", "topic", "partition"],
+        unit: "bytes",
+        note: "needs the label partition, which aggregate_metrics takes away",
+    },
+    internal_latency!("R12a", "0.5", "p50"),
+    internal_latency!("R12b", "0.85", "p85"),
+    internal_latency!("R12c", "0.95", "p95"),
+    internal_latency!("R12d", "0.99", "p99"),
+    internal_latency!("R12e", "0.99999", "p99.999"),
+    Query {
+        id: "R13a",
+        title: "bytes a second from clients",
+        promql: "sum by (instance) (rate(vectorized_kafka_rpc_received_bytes[$window]))",
+        sources: INTERNAL,
+        metrics: &["vectorized_kafka_rpc_received_bytes"],
+        labels: &["instance"],
+        unit: "bytes/s",
+        note: "",
+    },
+    Query {
+        id: "R13b",
+        title: "bytes a second to clients",
+        promql: "sum by (instance) (rate(vectorized_kafka_rpc_sent_bytes[$window]))",
+        sources: INTERNAL,
+        metrics: &["vectorized_kafka_rpc_sent_bytes"],
+        labels: &["instance"],
+        unit: "bytes/s",
+        note: "",
+    },
+    Query {
+        id: "R14",
+        title: "requests to followers that failed or timed out",
+        promql: "sum by (instance) (rate(vectorized_raft_replicate_request_errors{namespace=\"kafka\"}[$window]))",
+        sources: REDPANDA,
+        metrics: &["vectorized_raft_replicate_request_errors"],
+        labels: &["instance", "namespace"],
+        unit: "requests/s",
+        note: "what acknowledgements to acks=all wait for; Redpanda does not count those that timed out",
+    },
+    Query {
+        id: "R15a",
+        title: "consumer lag by group",
+        promql: "max by (redpanda_group) (redpanda_kafka_consumer_group_lag_sum)",
+        sources: &[Source::Redpanda25, Source::HoneBroker, Source::RedpandaPublic],
+        metrics: &["redpanda_kafka_consumer_group_lag_sum"],
+        labels: &["redpanda_group"],
+        unit: "records",
+        note: "of the public endpoint; Redpanda has it with consumer_lag in enable_consumer_group_metrics",
+    },
+    Query {
+        id: "R15b",
+        title: "consumer lag by group, by offsets",
+        promql: "sum by (group) (clamp_min(max by (topic, partition) (vectorized_cluster_partition_high_watermark{namespace=\"kafka\"}) - on \
+                 (topic, partition) group_right () max by (group, topic, partition) (vectorized_kafka_group_offset), 0))",
+        sources: INTERNAL,
+        metrics: &["vectorized_cluster_partition_high_watermark", "vectorized_kafka_group_offset"],
+        labels: &["group", "topic", "partition"],
+        unit: "records",
+        note: "partitions that the group committed an offset of; needs the label partition",
+    },
+    Query {
         id: "P1",
         title: "bytes of a Produce request: no batch is larger in the mean",
         promql: "sum(rate(redpanda_kafka_request_bytes_total{redpanda_namespace=\"kafka\",redpanda_request=\"produce\"}[$window])) / \
@@ -191,6 +355,43 @@ pub const QUERIES: [Query; 15] = [
         labels: &["redpanda_namespace", "redpanda_request"],
         unit: "bytes",
         note: "a bound; exact where every request is for one partition",
+    },
+    public_latency!("P2a", "0.5", "p50"),
+    public_latency!("P2b", "0.85", "p85"),
+    public_latency!("P2c", "0.95", "p95"),
+    public_latency!("P2d", "0.99", "p99"),
+    public_latency!("P2e", "0.99999", "p99.999"),
+    Query {
+        id: "P3a",
+        title: "bytes a second from clients",
+        promql: "sum by (instance) (rate(redpanda_rpc_received_bytes{redpanda_server=\"kafka\"}[$window]))",
+        sources: PUBLIC,
+        metrics: &["redpanda_rpc_received_bytes"],
+        labels: &["instance", "redpanda_server"],
+        unit: "bytes/s",
+        note: "",
+    },
+    Query {
+        id: "P3b",
+        title: "bytes a second to clients",
+        promql: "sum by (instance) (rate(redpanda_rpc_sent_bytes{redpanda_server=\"kafka\"}[$window]))",
+        sources: PUBLIC,
+        metrics: &["redpanda_rpc_sent_bytes"],
+        labels: &["instance", "redpanda_server"],
+        unit: "bytes/s",
+        note: "",
+    },
+    Query {
+        id: "P4",
+        title: "consumer lag by group, by offsets",
+        promql: "sum by (redpanda_group) (clamp_min(max by (redpanda_topic, redpanda_partition) \
+                 (redpanda_kafka_max_offset{redpanda_namespace=\"kafka\"}) - on (redpanda_topic, redpanda_partition) group_right () max by \
+                 (redpanda_group, redpanda_topic, redpanda_partition) (redpanda_kafka_consumer_group_committed_offset), 0))",
+        sources: PUBLIC,
+        metrics: &["redpanda_kafka_max_offset", "redpanda_kafka_consumer_group_committed_offset"],
+        labels: &["redpanda_group", "redpanda_topic", "redpanda_partition"],
+        unit: "records",
+        note: "any version; partitions that the group committed an offset of",
     },
     Query {
         id: "K1",
@@ -213,6 +414,71 @@ pub const QUERIES: [Query; 15] = [
         unit: "records",
         note: "as K1",
     },
+    kafka_latency!("K3a", "$produce_p500", "p50"),
+    kafka_latency!("K3b", "$produce_p950", "p95"),
+    kafka_latency!("K3c", "$produce_p990", "p99"),
+    kafka_latency!("K3d", "$produce_p999", "p99.9"),
+    Query {
+        id: "K4a",
+        title: "bytes a second from producers",
+        promql: "sum by (instance) ($received)",
+        sources: KAFKA,
+        metrics: &["BytesInPerSec"],
+        labels: &["instance"],
+        unit: "bytes/s",
+        note: "batches alone: Kafka does not count the requests around them",
+    },
+    Query {
+        id: "K4b",
+        title: "bytes a second to consumers",
+        promql: "sum by (instance) ($sent)",
+        sources: KAFKA,
+        metrics: &["BytesOutPerSec"],
+        labels: &["instance"],
+        unit: "bytes/s",
+        note: "as K4a; without replication",
+    },
+    Query {
+        id: "K5",
+        title: "acknowledgements that timed out",
+        promql: "sum by (instance) ($timed_out)",
+        sources: KAFKA,
+        metrics: &["ExpiresPerSec"],
+        labels: &["instance"],
+        unit: "partitions/s",
+        note: "Produce requests with acks=all whose followers were too slow, once for each partition; older \
+               versions of Kafka create the counter with the first one",
+    },
+    Query {
+        id: "L1",
+        title: "consumer lag by group, kafka-lag-exporter",
+        promql: "sum by (group) (max by (group, topic, partition) (kafka_consumergroup_group_lag))",
+        sources: ALL,
+        metrics: &["kafka_consumergroup_group_lag"],
+        labels: &["group", "topic", "partition"],
+        unit: "records",
+        note: "",
+    },
+    Query {
+        id: "L2",
+        title: "consumer lag by group, kafka_exporter",
+        promql: "sum by (consumergroup) (clamp_min(max by (consumergroup, topic, partition) (kafka_consumergroup_lag), 0))",
+        sources: ALL,
+        metrics: &["kafka_consumergroup_lag"],
+        labels: &["consumergroup", "topic", "partition"],
+        unit: "records",
+        note: "",
+    },
+    Query {
+        id: "L3",
+        title: "consumer lag by group, kminion",
+        promql: "sum by (group_id) (max by (group_id, topic_name, partition_id) (kminion_kafka_consumer_group_topic_partition_lag))",
+        sources: ALL,
+        metrics: &["kminion_kafka_consumer_group_topic_partition_lag"],
+        labels: &["group_id", "topic_name", "partition_id"],
+        unit: "records",
+        note: "",
+    },
 ];
 
 impl Query {
@@ -234,17 +500,14 @@ impl Query {
         if !self.sources.contains(&source) {
             return None;
         }
-        if source != Source::KafkaJmx {
-            let exported = self.metrics.iter().all(|metric| names.contains(*metric));
-            return exported.then(|| self.narrowed(more).replace("$window", window));
+        // Kafka's beans, which stand in no text, are found by their placeholders.
+        let mut plain = self.metrics.iter().filter(|metric| self.promql.contains(**metric));
+        if !plain.all(|metric| names.contains(*metric)) {
+            return None;
         }
         let picks = source.picks(names);
-        let mut text = self.promql.to_owned();
-        for (placeholder, quantity) in [
-            ("$bytes_in", Quantity::ProducedBytes),
-            ("$batches", Quantity::ProducedBatches),
-            ("$records_in", Quantity::ProducedRecords),
-        ] {
+        let mut text = self.narrowed(more).replace("$window", window);
+        for (placeholder, quantity) in PLACEHOLDERS {
             if text.contains(placeholder) {
                 let pick = picks.iter().find(|pick| pick.quantity == quantity)?;
                 text = text.replace(placeholder, &rate(pick, window, more));
@@ -304,6 +567,21 @@ mod tests {
             let is_guarded = divisor.starts_with('(') && divisor.ends_with("> 0)");
             assert!(is_guarded || divisor.starts_with("on (instance) count by"), "{}: {divisor}", query.id);
         }
+    }
+
+    #[test]
+    fn kafkas_percentiles_and_other_exporters_lag_are_asked_for_by_their_names() {
+        let all = names(&["kafka_network_requestmetrics_totaltimems", "kafka_consumergroup_lag"]);
+        let of = |id: &str, source| Query::named(id).unwrap().resolve(source, &all, "1m", "job=\"k\"");
+        assert_eq!(
+            of("K3d", Source::KafkaJmx).unwrap(),
+            "1e-3 * max(kafka_network_requestmetrics_totaltimems{job=\"k\",request=\"Produce\",quantile=\"0.999\"})"
+        );
+        assert_eq!(
+            of("L2", Source::Redpanda25).unwrap(),
+            "sum by (consumergroup) (clamp_min(max by (consumergroup, topic, partition) (kafka_consumergroup_lag{job=\"k\"}), 0))"
+        );
+        assert_eq!((of("L1", Source::KafkaJmx), of("K5", Source::KafkaJmx)), (None, None));
     }
 
     #[test]

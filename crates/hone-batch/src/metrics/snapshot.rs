@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::exposition::{self, Labels, Sample};
-use super::quantity::{Dimension, Quantity};
-use super::source::{Counting, Pick, Source, Unrecognised};
+use super::quantity::{By, Dimension, Quantity};
+use super::source::{Pick, Source, Unrecognised};
 
 /// Series of one page that are kept at most: a page of a broker with 100,000 partitions has less. More is no broker's.
 pub const MOST_SERIES: usize = 2_000_000;
@@ -118,7 +118,7 @@ impl Snapshot {
         }
         let key = SeriesKey { quantity: pick.quantity, labels: sample.labels.text().into() };
         // A series that stands twice is one that the exporter made of two: both count.
-        *self.values.entry(key).or_default() += sample.value * pick.factor;
+        *self.values.entry(key).or_default() += sample.value * pick.quantity.scales(pick.factor).0;
     }
 
     fn fault(&mut self, told: String) {
@@ -126,8 +126,8 @@ impl Snapshot {
         self.first_fault.get_or_insert(told);
     }
 
-    pub(super) fn counting(&self, quantity: Quantity) -> Option<Counting> {
-        self.picks.iter().find(|pick| pick.quantity == quantity).map(|pick| pick.counting)
+    pub(super) fn pick(&self, quantity: Quantity) -> Option<&Pick> {
+        self.picks.iter().find(|pick| pick.quantity == quantity)
     }
 }
 
@@ -145,11 +145,11 @@ fn names(page: &str) -> BTreeSet<String> {
 }
 
 /// The labels of a series that tell rates of its quantity apart.
-pub(super) fn place(labels: &str, quantity: Quantity) -> BTreeMap<&'static str, String> {
+pub(super) fn place(labels: &str, quantity: Quantity, by: By) -> BTreeMap<&'static str, String> {
     let mut found = BTreeMap::new();
     for (name, value) in Labels::of_text(labels).iter() {
         let Some(dimension) = dimension(name) else { continue };
-        if quantity.dimensions().contains(&dimension.0) {
+        if quantity.dimensions(by).contains(&dimension.0) {
             found.insert(dimension.1, value.into_owned());
         }
     }
@@ -159,9 +159,12 @@ pub(super) fn place(labels: &str, quantity: Quantity) -> BTreeMap<&'static str, 
 /// What a label tells apart, and by which field of a row.
 pub(super) fn dimension(label: &str) -> Option<(Dimension, &'static str)> {
     Some(match label {
-        "topic" | "redpanda_topic" => (Dimension::Topic, "topic"),
+        "topic" | "redpanda_topic" | "topic_name" => (Dimension::Topic, "topic"),
+        "partition" | "redpanda_partition" | "partition_id" => (Dimension::Partition, "partition"),
         "shard" => (Dimension::Shard, "shard"),
-        "group" | "redpanda_scheduling_group" | "class" => (Dimension::Group, "group"),
+        "group" | "redpanda_scheduling_group" | "class" | "redpanda_group" | "consumergroup" | "group_id" => {
+            (Dimension::Group, "group")
+        }
         "le" => (Dimension::Bound, "le"),
         _ => return None,
     })

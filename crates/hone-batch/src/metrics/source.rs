@@ -76,13 +76,13 @@ impl Source {
     /// Where each quantity is found, among these names. Several picks of one quantity are for different labels of one metric.
     pub fn picks(self, names: &BTreeSet<String>) -> Vec<Pick> {
         let fixed: &[&[FixedPick]] = match self {
-            Self::HoneBroker => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &HONE_DISK],
-            Self::Redpanda25 => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &REDPANDA_DISK],
-            Self::RedpandaOlder => &[&WRITTEN, &REDPANDA_BROKER, &REDPANDA_DISK],
-            Self::RedpandaPublic => &[&PUBLIC],
-            Self::KafkaJmx => return kafka_picks(names),
+            Self::HoneBroker => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &HONE_DISK, &LAG],
+            Self::Redpanda25 => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &REDPANDA_DISK, &LAG],
+            Self::RedpandaOlder => &[&WRITTEN, &REDPANDA_BROKER, &REDPANDA_DISK, &LAG],
+            Self::RedpandaPublic => &[&PUBLIC, &LAG],
+            Self::KafkaJmx => &[&LAG],
         };
-        let mut picks: Vec<Pick> = Vec::new();
+        let mut picks = if self == Self::KafkaJmx { kafka_picks(names) } else { Vec::new() };
         for fixed in fixed.iter().flat_map(|picks| picks.iter()) {
             // A quantity with several names is taken by the first that is there.
             let is_taken = picks.iter().any(|pick| pick.quantity == fixed.quantity);
@@ -90,7 +90,7 @@ impl Source {
                 picks.push(fixed.pick());
             }
         }
-        picks
+        without_needless_offsets(picks)
     }
 
     /// Whether written batches of leaders stand for produced ones: before 25.1 there is no other way.
@@ -106,12 +106,31 @@ impl Source {
                 "the public endpoint counts no batches; scrape /metrics beside /public_metrics, or read the topic with \
                  `hone batch xray`"
             }
+            (Self::HoneBroker, Q::ProduceTimeouts) => {
+                "the embedded broker has no followers to wait for, and answers no request with REQUEST_TIMED_OUT"
+            }
+            (Self::HoneBroker, Q::GroupLag) => "no consumer group has committed an offset",
+            (Self::Redpanda25 | Self::RedpandaOlder | Self::RedpandaPublic, Q::ProduceTimeouts) => {
+                "Redpanda does not count them; its replication errors (`/metrics`) come nearest, and producers count REQUEST_TIMED_OUT"
+            }
+            (Self::Redpanda25 | Self::RedpandaOlder | Self::RedpandaPublic, Q::GroupLag) => {
+                "no consumer group has committed an offset, or enable_consumer_group_metrics leaves it out; set it to \
+                 [\"group\", \"partition\", \"consumer_lag\"] (consumer_lag from 25.1 on), and scrape /public_metrics, too"
+            }
             (Self::RedpandaPublic, _) => "the public endpoint does not have it; scrape /metrics, too",
             (Self::RedpandaOlder, Q::ProducedBatches | Q::ProducedRecords) => {
                 "Redpanda counts it from 25.1 on"
             }
             (Self::KafkaJmx, Q::ShardCpu | Q::ShardUtilization | Q::DiskBytes | Q::BatchSizes) => {
                 "Apache Kafka counts no such thing"
+            }
+            (Self::KafkaJmx, Q::ProduceTimeouts) => {
+                "the JMX exporter's rules leave out kafka.server:type=DelayedProduceMetrics,*; or no request has timed out since the \
+                 broker started, as older versions of Kafka create the counter with the first one"
+            }
+            (Self::KafkaJmx, Q::GroupLag) => {
+                "Kafka's brokers do not export it; let a Prometheus scrape kminion, kafka-lag-exporter or kafka_exporter, and name it \
+                 with --prometheus"
             }
             (Self::KafkaJmx, _) => {
                 "the JMX exporter's rules leave it out; export kafka.server:type=BrokerTopicMetrics,*, \
@@ -120,6 +139,28 @@ impl Source {
             _ => "this broker does not export it",
         }
     }
+
+    /// What to do where partitions are not told apart.
+    pub fn remedy_of_partitions(self) -> &'static str {
+        match self {
+            Self::KafkaJmx => {
+                "Apache Kafka counts batches by topic alone; `hone batch xray` reads the partitions themselves"
+            }
+            Self::RedpandaPublic => "the public endpoint counts no batches; scrape /metrics, too",
+            _ => {
+                "no counter has the label `partition`; where Redpanda's aggregate_metrics is true, set it to false"
+            }
+        }
+    }
+}
+
+/// Offsets are as many series as there are partitions, and are needed only where nobody exports the lag itself.
+fn without_needless_offsets(mut picks: Vec<Pick>) -> Vec<Pick> {
+    let has = |quantity| picks.iter().any(|pick| pick.quantity == quantity);
+    if has(Q::GroupLagSum) && has(Q::GroupLagMax) || has(Q::GroupLag) {
+        picks.retain(|pick| !matches!(pick.quantity, Q::CommittedOffset | Q::EndOffset));
+    }
+    picks
 }
 
 fn is_of_topics(quantity: Quantity) -> bool {
@@ -142,8 +183,8 @@ pub enum Counting {
 pub enum Only {
     /// It has this value.
     Is(&'static str, String),
-    /// It is there and not empty.
-    Present(&'static str),
+    /// It is not there, or empty.
+    Absent(&'static str),
     /// It is there and names no internal topic, which begin with two underscores: coordinators write a batch for each commit by
     /// the way of a producer's, and no linger mends those.
     OfUsers(&'static str),
@@ -169,7 +210,7 @@ impl Pick {
     pub fn takes(&self, sample: &Sample<'_>) -> bool {
         self.only.iter().all(|only| match only {
             Only::Is(label, wanted) => sample.labels.get(label).as_deref() == Some(wanted.as_str()),
-            Only::Present(label) => sample.labels.get(label).is_some_and(|value| !value.is_empty()),
+            Only::Absent(label) => sample.labels.get(label).is_none_or(|value| value.is_empty()),
             Only::OfUsers(label) => {
                 sample.labels.get(label).is_some_and(|value| !value.is_empty() && !value.starts_with("__"))
             }
@@ -180,7 +221,7 @@ impl Pick {
     pub fn selector(&self, more: &str) -> String {
         let conditions = self.only.iter().map(|only| match only {
             Only::Is(label, value) => Cow::Owned(format!("{label}=\"{value}\"")),
-            Only::Present(label) => Cow::Owned(format!("{label}!=\"\"")),
+            Only::Absent(label) => Cow::Owned(format!("{label}=\"\"")),
             Only::OfUsers(label) => Cow::Owned(format!("{label}!=\"\",{label}!~\"__.*\"")),
         });
         let more = (!more.is_empty()).then_some(Cow::Borrowed(more));
@@ -240,7 +281,17 @@ const WRITTEN: [FixedPick; 6] = [
     FixedPick::new(Q::Leader, "vectorized_cluster_partition_leader", USERS),
 ];
 
-const REDPANDA_BROKER: [FixedPick; 9] = [
+const REDPANDA_BROKER: [FixedPick; 14] = [
+    FixedPick::new(Q::ProduceLatency, "vectorized_kafka_latency_produce_latency_us_bucket", &[]).times(1e-3),
+    FixedPick::new(
+        Q::ProduceLatency,
+        "vectorized_kafka_handler_latency_microseconds_bucket",
+        &[("handler", "produce")],
+    )
+    .times(1e-3),
+    FixedPick::new(Q::ReplicationErrors, "vectorized_raft_replicate_request_errors", USERS),
+    FixedPick::new(Q::CommittedOffset, "vectorized_kafka_group_offset", &[]),
+    FixedPick::new(Q::EndOffset, "vectorized_cluster_partition_high_watermark", USERS),
     FixedPick::new(
         Q::ProduceRequests,
         "vectorized_kafka_handler_requests_completed_total",
@@ -262,7 +313,21 @@ const REDPANDA_DISK: [FixedPick; 1] =
 const HONE_DISK: [FixedPick; 1] =
     [FixedPick::new(Q::DiskBytes, "hone_broker_storage_write_bytes_total", &[])];
 
-const PUBLIC: [FixedPick; 6] = [
+const PUBLIC: [FixedPick; 10] = [
+    FixedPick::new(
+        Q::ProduceLatency,
+        "redpanda_kafka_request_latency_seconds_bucket",
+        &[("redpanda_request", "produce")],
+    )
+    .times(1e3),
+    FixedPick::new(
+        Q::ProduceLatency,
+        "redpanda_kafka_handler_latency_seconds_bucket",
+        &[("handler", "produce")],
+    )
+    .times(1e3),
+    FixedPick::new(Q::CommittedOffset, "redpanda_kafka_consumer_group_committed_offset", &[]),
+    FixedPick::new(Q::EndOffset, "redpanda_kafka_max_offset", &[("redpanda_namespace", "kafka")]),
     FixedPick::new(
         Q::ProducedBytes,
         "redpanda_kafka_request_bytes_total",
@@ -283,6 +348,15 @@ const PUBLIC: [FixedPick; 6] = [
     FixedPick::new(Q::SentBytes, "redpanda_rpc_sent_bytes", &[("redpanda_server", "kafka")]),
 ];
 
+/// Redpanda's own, and those of exporters that look after the groups of any cluster: kafka-lag-exporter, kafka_exporter, kminion.
+const LAG: [FixedPick; 5] = [
+    FixedPick::new(Q::GroupLagSum, "redpanda_kafka_consumer_group_lag_sum", &[]),
+    FixedPick::new(Q::GroupLagMax, "redpanda_kafka_consumer_group_lag_max", &[]),
+    FixedPick::new(Q::GroupLag, "kafka_consumergroup_group_lag", &[]),
+    FixedPick::new(Q::GroupLag, "kafka_consumergroup_lag", &[]),
+    FixedPick::new(Q::GroupLag, "kminion_kafka_consumer_group_topic_partition_lag", &[]),
+];
+
 /// What Kafka's topic metrics are called in JMX (`kafka.server:type=BrokerTopicMetrics,name=...PerSec,topic=...`).
 ///
 /// `TotalProduceRequestsPerSec` is marked once for each partition of a request (`ReplicaManager.appendToLocalLog`), and a partition has
@@ -294,6 +368,13 @@ const KAFKA_TOPIC: [(Quantity, &str); 3] = [
 ];
 
 const KAFKA_PREFIX: &str = "kafka_server_brokertopicmetrics_";
+
+/// Of Produce requests that waited for followers (`DelayedProduce`). Each has a series of its own by partition, beside the sum.
+const KAFKA_EXPIRED: &str = "kafka_server_delayedproducemetrics_";
+
+/// Percentiles of a JMX histogram in tenths, and what the exporter's attribute is called.
+const KAFKA_LEVELS: [(u16, &str); 6] =
+    [(500, "50"), (750, "75"), (950, "95"), (980, "98"), (990, "99"), (999, "999")];
 
 /// Endings of a sum's name, behind the bean's: by the JMX exporter's example rules (`kafka-2_0_0.yml`), by older ones of them, by the
 /// Count of every bean, and by rules that name no attribute.
@@ -312,22 +393,30 @@ fn kafka_picks(names: &BTreeSet<String>) -> Vec<Pick> {
     let mut picks: Vec<Pick> = KAFKA_TOPIC
         .into_iter()
         .filter_map(|(quantity, bean)| {
-            let (metric, named, counting) = kafka_metric(bean, &find)?;
+            let (metric, named, counting) = kafka_metric(KAFKA_PREFIX, bean, &find)?;
             let only = named.into_iter().chain([Only::OfUsers("topic")]).collect();
             Some(pick(quantity, metric, only, counting))
         })
         .collect();
-    // Replicas and internal topics are in a broker's topics, too; what clients send is what can be told of the network.
+    // Those of all topics: a topic has no counter of bytes out before somebody reads it, and replication has counters of its own.
     for (quantity, bean) in [(Q::ReceivedBytes, "BytesIn"), (Q::SentBytes, "BytesOut")] {
-        if let Some((metric, named, counting)) = kafka_metric(bean, &find) {
+        if let Some((metric, named, counting)) = kafka_metric(KAFKA_PREFIX, bean, &find) {
             picks.push(pick(
                 quantity,
                 metric,
-                named.into_iter().chain([Only::Present("topic")]).collect(),
+                named.into_iter().chain([Only::Absent("topic")]).collect(),
                 counting,
             ));
         }
     }
+    if let Some((metric, named, counting)) = kafka_metric(KAFKA_EXPIRED, "Expires", &find) {
+        let only = named.into_iter().chain([Only::Absent("topic")]).collect();
+        picks.push(pick(Q::ProduceTimeouts, metric, only, counting));
+    }
+    picks.extend(KAFKA_LEVELS.into_iter().filter_map(|(tenths, named)| {
+        let (metric, only) = kafka_level(named, &find)?;
+        Some(pick(Q::ProduceLatencyAt(tenths), metric, only, Counting::Level))
+    }));
     let others: [(Quantity, &[&str], Vec<Only>, Counting); 4] = [
         (
             Q::ProduceRequests,
@@ -370,25 +459,41 @@ fn kafka_picks(names: &BTreeSet<String>) -> Vec<Pick> {
 
 /// The metric of a bean, a label that names the bean where the metric does not, and how it counts.
 fn kafka_metric(
+    prefix: &str,
     bean: &str,
     find: &impl Fn(&str) -> Option<String>,
 ) -> Option<(String, Option<Only>, Counting)> {
     let lower = bean.to_ascii_lowercase();
-    let own = SUM_ENDINGS.iter().find_map(|ending| find(&format!("{KAFKA_PREFIX}{lower}{ending}")));
+    let own = SUM_ENDINGS.iter().find_map(|ending| find(&format!("{prefix}{lower}{ending}")));
     if let Some(metric) = own {
         return Some((metric, None, Counting::Sum));
     }
     // Without rules the exporter names the attribute, and puts the bean into a label.
     let named = || Some(Only::Is("name", format!("{bean}PerSec")));
     for (ending, counting) in [("count", Counting::Sum), ("count_total", Counting::Sum)] {
-        if let Some(metric) = find(&format!("{KAFKA_PREFIX}{ending}")) {
+        if let Some(metric) = find(&format!("{prefix}{ending}")) {
             return Some((metric, named(), counting));
         }
     }
-    if let Some(metric) = find(&format!("{KAFKA_PREFIX}{lower}persec_oneminuterate")) {
+    if let Some(metric) = find(&format!("{prefix}{lower}persec_oneminuterate")) {
         return Some((metric, None, Counting::Rate));
     }
-    find(&format!("{KAFKA_PREFIX}oneminuterate")).map(|metric| (metric, named(), Counting::Rate))
+    find(&format!("{prefix}oneminuterate")).map(|metric| (metric, named(), Counting::Rate))
+}
+
+/// The metric of a percentile of Kafka's `TotalTimeMs` of Produce requests: by the exporter's example rules, by the attribute of every bean,
+/// and without rules.
+fn kafka_level(named: &str, find: &impl Fn(&str) -> Option<String>) -> Option<(String, Vec<Only>)> {
+    const REQUESTS: &str = "kafka_network_requestmetrics_";
+    let produce = Only::Is("request", "Produce".to_owned());
+    if let Some(metric) = find(&format!("{REQUESTS}totaltimems")) {
+        return Some((metric, vec![produce, Only::Is("quantile", format!("0.{named}"))]));
+    }
+    if let Some(metric) = find(&format!("{REQUESTS}totaltimems_{named}thpercentile")) {
+        return Some((metric, vec![produce]));
+    }
+    let metric = find(&format!("{REQUESTS}{named}thpercentile"))?;
+    Some((metric, vec![Only::Is("name", "TotalTimeMs".to_owned()), produce]))
 }
 
 #[cfg(test)]
@@ -455,6 +560,55 @@ mod tests {
             let pick = picks.iter().find(|pick| pick.quantity == Quantity::ProducedBatches).unwrap();
             assert_eq!((pick.selector(""), pick.counting), (selector.to_owned(), counting));
         }
+    }
+
+    /// By the exporter's example rules, with an attribute in each name, and without rules.
+    #[test]
+    fn kafkas_percentiles_are_found_in_every_spelling() {
+        for (metric, selector) in [
+            (
+                "kafka_network_requestmetrics_totaltimems",
+                "kafka_network_requestmetrics_totaltimems{request=\"Produce\",quantile=\"0.999\"}",
+            ),
+            (
+                "kafka_network_RequestMetrics_TotalTimeMs_999thPercentile",
+                "kafka_network_RequestMetrics_TotalTimeMs_999thPercentile{request=\"Produce\"}",
+            ),
+            (
+                "kafka_network_RequestMetrics_999thPercentile",
+                "kafka_network_RequestMetrics_999thPercentile{name=\"TotalTimeMs\",request=\"Produce\"}",
+            ),
+        ] {
+            let picks = Source::KafkaJmx.picks(&names(&[metric]));
+            let pick = picks.iter().find(|pick| pick.quantity == Quantity::ProduceLatencyAt(999)).unwrap();
+            assert_eq!((pick.selector(""), pick.counting), (selector.to_owned(), Counting::Level));
+        }
+    }
+
+    #[test]
+    fn time_outs_of_partitions_are_not_counted_beside_their_sum() {
+        let picks = Source::KafkaJmx.picks(&names(&["kafka_server_delayedproducemetrics_expires_total"]));
+        assert_eq!(picks[0].quantity, Quantity::ProduceTimeouts);
+        assert_eq!(picks[0].selector(""), "kafka_server_delayedproducemetrics_expires_total{topic=\"\"}");
+        let counts = |line: &str| {
+            let sample = super::super::exposition::read_only(line, |_| true).next().unwrap().unwrap();
+            picks[0].takes(&sample)
+        };
+        assert!(counts("kafka_server_delayedproducemetrics_expires_total 3"));
+        assert!(!counts("kafka_server_delayedproducemetrics_expires_total{partition=\"0\",topic=\"t\"} 3"));
+    }
+
+    #[test]
+    fn offsets_are_left_alone_where_somebody_exports_the_lag() {
+        let has_offsets = |more: &[&str]| {
+            let offsets = ["vectorized_kafka_group_offset", "vectorized_cluster_partition_high_watermark"];
+            let picks = Source::Redpanda25.picks(&names(&[&offsets[..], more].concat()));
+            picks.iter().any(|pick| matches!(pick.quantity, Q::CommittedOffset | Q::EndOffset))
+        };
+        assert!(has_offsets(&[]));
+        assert!(!has_offsets(&["kminion_kafka_consumer_group_topic_partition_lag"]));
+        let own = ["redpanda_kafka_consumer_group_lag_sum", "redpanda_kafka_consumer_group_lag_max"];
+        assert!(!has_offsets(&own) && has_offsets(&own[..1]));
     }
 
     #[test]

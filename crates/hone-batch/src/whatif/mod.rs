@@ -11,6 +11,7 @@
 mod advice;
 pub mod calibrate;
 pub mod client;
+mod denser;
 pub mod infer;
 pub mod predict;
 pub mod shrink;

@@ -17,6 +17,7 @@ use super::calibrate::{
     Fit, MOST_EXPLAINED, MOST_OFF, Told, Unexplained, borrow, calibrate, shrink_of_today,
 };
 use super::client::{Client, Keyless, Rules};
+use super::denser;
 use super::infer::codec;
 use super::shrink::{Shrink, measure};
 use super::simulate::{Block, Brokers, Placing, Plan, Replay, Trigger, replay};
@@ -61,6 +62,8 @@ pub struct Change {
     pub partitions: Option<u32>,
     /// Producers that all of them are merged into.
     pub producers: Option<u32>,
+    /// The producers send so many times as much.
+    pub denser: Option<f64>,
 }
 
 /// Where records without a key go.
@@ -201,6 +204,10 @@ fn predict(
 ) {
     if record.refused.is_none() {
         record.predicted = Some(foresee(case, included, change, packing, go_on));
+    }
+    // What to set is a question about today's flow.
+    if change.denser.is_some() {
+        return;
     }
     record.cheapest = TARGETS_BYTES.map(|target| cheapest(case, included, packing, target, go_on)).into();
     let first = included.first().and_then(|each| each.fits.first());
@@ -468,16 +475,17 @@ fn replay_all(
         } else {
             Placing::AsToday
         };
+        let denser = change.denser.map(|times| stream.denser(times));
         let plan = Plan {
             rules: &rules,
             brokers: &brokers,
             shrink: packing.of(rules.codec),
             placing,
-            window_us: case.gathered.span_us.max(1),
+            window_us: denser::window_us(case.gathered.span_us, change.denser),
             blocks: BLOCKS,
             keeps_batches: false,
         };
-        all.merge(&replay(stream, &plan));
+        all.merge(&replay(denser.as_ref().unwrap_or(stream), &plan));
     }
     all
 }
@@ -501,7 +509,7 @@ fn foresee(
     packing: &Packing,
     go_on: &dyn Fn() -> bool,
 ) -> ForeseenBatches {
-    let window_us = case.gathered.span_us.max(1);
+    let window_us = denser::window_us(case.gathered.span_us, change.denser);
     let most_fits = included.iter().map(|each| each.fits.len()).max().unwrap_or(1);
     let mut replays = Vec::new();
     for which in 0..most_fits {
@@ -857,6 +865,9 @@ impl Change {
         }
         if let Some(count) = self.producers {
             parts.push(format!("all producers merged into {count}"));
+        }
+        if let Some(times) = self.denser {
+            parts.push(format!("{times} times the records of the same producers"));
         }
         parts.join(", ")
     }

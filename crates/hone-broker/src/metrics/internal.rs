@@ -15,6 +15,7 @@ pub(super) fn text(node: &Node) -> String {
     shards(node, &mut page);
     codecs(node, &mut page);
     histograms(node, &mut page);
+    group_offsets(node, &mut page);
     super::public::process(node, &mut page);
     disk(&mut page);
     page.into_text()
@@ -265,6 +266,20 @@ fn histograms(node: &Node, page: &mut Page) {
     family(node, page, name, help, |shard| &shard.produce_latency_us);
     let name = "vectorized_kafka_batch_size";
     family(node, page, name, "Size of produced batches, bytes", |shard| &shard.batch_bytes);
+}
+
+/// With the high watermarks of partitions, the lag of each group.
+fn group_offsets(node: &Node, page: &mut Page) {
+    let mut family =
+        page.family("vectorized_kafka_group_offset", Kind::Gauge, "Offset that a consumer group committed");
+    for group in node.offsets.groups() {
+        for (topic, partition, committed) in node.offsets.of_group(&group) {
+            family.sample(
+                &[("group", &group), ("topic", &topic), ("partition", &partition), ("shard", &0)],
+                committed.offset,
+            );
+        }
+    }
 }
 
 #[cfg(test)]

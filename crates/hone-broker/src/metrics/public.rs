@@ -1,10 +1,10 @@
 //! The public endpoint: few series, by topic and partition.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::page::{Kind, Page};
-use crate::node::{Node, load};
+use crate::node::{Node, ShardCounters, load};
 use crate::offsets::Committed;
 
 /// The whole page.
@@ -142,6 +142,14 @@ fn cluster(node: &Node, page: &mut Page) {
     }
     page.family("redpanda_rpc_active_connections", Kind::Gauge, "Connections open")
         .sample(&[("redpanda_server", &"kafka")], node.connections.load(Relaxed));
+    let sum = |bytes: fn(&ShardCounters) -> &AtomicU64| -> u64 {
+        node.shards.iter().map(|shard| load(bytes(shard))).sum()
+    };
+    let kafka: [(&str, &dyn std::fmt::Display); 1] = [("redpanda_server", &"kafka")];
+    page.family("redpanda_rpc_received_bytes", Kind::Counter, "Bytes received from clients")
+        .sample(&kafka, sum(|shard| &shard.received_bytes));
+    page.family("redpanda_rpc_sent_bytes", Kind::Counter, "Bytes sent to clients")
+        .sample(&kafka, sum(|shard| &shard.sent_bytes));
 }
 
 /// What both endpoints tell of the process.

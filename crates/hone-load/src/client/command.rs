@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use hone_record::{ClientFacts, CpuSeconds, Workload};
 
 use super::protocol::{self, Ended, LINE_LIMIT_BYTES, Ledger, Said};
-use super::{Pulse, material, usual_backlog};
+use super::{Pulse, material, turns, usual_backlog};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::Clock;
@@ -116,7 +116,12 @@ impl Command {
         std::fs::write(&records, protocol::records_file(&material)).map_err(|error| {
             failed(format!("its records can't be written to {}: {error}", records.display()))
         })?;
-        let introduction = protocol::introduction(to, topic, workload, settings, &records).map_err(failed)?;
+        let turns = match &workload.recording {
+            Some(_) => Some(turns_file(watch.folder(), &turns(workload)?).map_err(failed)?),
+            None => None,
+        };
+        let files = protocol::Files { records: &records, turns: turns.as_deref() };
+        let introduction = protocol::introduction(to, topic, workload, settings, files).map_err(failed)?;
         let mut engine = Self {
             name: name.clone(),
             watch,
@@ -367,6 +372,15 @@ impl Sender for Command {
     fn account(&mut self, _: &Recorder, _: &TopicLayout) -> Account {
         Account { client: Some(self.facts.clone()), ..Account::default() }
     }
+}
+
+/// Writes the producer of each record for the program, and answers where.
+fn turns_file(folder: &Path, turns: &[u32]) -> Result<PathBuf, String> {
+    let path = folder.join("turns");
+    let bytes: Vec<u8> = turns.iter().flat_map(|producer| producer.to_be_bytes()).collect();
+    std::fs::write(&path, bytes)
+        .map_err(|error| format!("its producers can't be written to {}: {error}", path.display()))?;
+    Ok(path)
 }
 
 /// The moment on the clock that all processes of this machine share.

@@ -18,7 +18,7 @@ use rdkafka::{ClientConfig, util::get_rdkafka_version};
 
 use super::settings::{self, STATISTICS_EVERY_MS};
 use super::statistics::{self, Interval};
-use super::{Material, Pulse, material, usual_backlog};
+use super::{Material, Pulse, material, turns, usual_backlog};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
@@ -50,6 +50,10 @@ pub(crate) struct Librdkafka {
     producers: Vec<ThreadedProducer<Tap>>,
     shared: Arc<Shared>,
     material: Arc<[Material]>,
+    /// The producer of each record, in turn.
+    turns: Arc<[u32]>,
+    /// Whether the records have an order, which every stretch begins anew.
+    is_recorded: bool,
     next_record: usize,
     /// Records that are due and found no room.
     queue: VecDeque<u64>,
@@ -183,6 +187,8 @@ impl Librdkafka {
             producers,
             shared,
             material: material(workload)?,
+            turns: turns(workload)?,
+            is_recorded: workload.recording.is_some(),
             next_record: 0,
             queue: VecDeque::new(),
             out: Vec::new(),
@@ -218,7 +224,7 @@ impl Librdkafka {
             message.payload = Some(&record.value);
             // Before the report can come.
             self.out[number] = Some(request);
-            let producer = &self.producers[self.next_record % self.producers.len()];
+            let producer = &self.producers[self.turns[self.next_record % self.turns.len()] as usize];
             if let Err((error, _)) = producer.send(message) {
                 self.out[number] = None;
                 self.free.push(number);
@@ -327,6 +333,9 @@ impl Sender for Librdkafka {
         look: Look<'_>,
     ) -> Result<End, LoadError> {
         exact_timers();
+        if self.is_recorded {
+            self.next_record = 0;
+        }
         let mut arrivals = recorder.dues(arrivals);
         let clock = Clock::new(start);
         let (mut next_look_ns, mut last_due_ns) = (0, 0);

@@ -8,17 +8,20 @@ mod statistics;
 
 use std::sync::Arc;
 
-use hone_record::{Engine, Workload};
+use hone_record::{Engine, Recording, Workload};
 
 use crate::LoadError;
 use crate::engine::End;
 use crate::keys::KeySource;
 use crate::payload::Values;
+use crate::recording;
 
 /// Records in turn; more of them than a codec or a cache remembers, and a sample of the keys' distribution.
 const RECORDS: usize = 1 << 16;
 /// Memory for all of them; large records get fewer.
 const MATERIAL_BYTES: usize = 64 << 20;
+/// The same for the records of a recording, which have an order of their own.
+const RECORDED_BYTES: usize = 512 << 20;
 /// The fewest that make a turn.
 const LEAST_RECORDS: usize = 64;
 
@@ -39,10 +42,32 @@ impl Material {
 /// Records made before the window, which are handed over in turn.
 pub(crate) fn material(workload: &Workload) -> Result<Arc<[Material]>, LoadError> {
     let mut values = Values::of(workload)?;
+    if let Some(lines) = recording::of(workload)? {
+        let mut left = RECORDED_BYTES;
+        let has_room = |line: &&recording::Line| {
+            let had = left > 0;
+            left = left.saturating_sub(line.bytes as usize);
+            had
+        };
+        let of = |line: &recording::Line| Material {
+            key: line.key.map(|number| Recording::key(number).into_bytes()),
+            value: values.next_of(line.bytes),
+        };
+        return Ok(lines.iter().take_while(has_room).map(of).collect());
+    }
     let mut keys = KeySource::new(&workload.keys, workload.seed);
     let count = (MATERIAL_BYTES / workload.record_bytes.max(1) as usize).clamp(LEAST_RECORDS, RECORDS);
     let record = |_| Material { key: keys.as_mut().map(KeySource::next_key), value: values.next_value() };
     Ok((0..count).map(record).collect())
+}
+
+/// The producer of each record, in turn.
+pub(crate) fn turns(workload: &Workload) -> Result<Arc<[u32]>, LoadError> {
+    let count = workload.connections.max(1);
+    Ok(match recording::of(workload)? {
+        Some(lines) => lines.iter().map(|line| line.producer % count).collect(),
+        None => (0..count).collect(),
+    })
 }
 
 /// Checks what is particular to clients.
@@ -146,6 +171,22 @@ mod tests {
         crate::payload::pin(&mut load).unwrap();
         let bytes: u64 = material(&load).unwrap().iter().map(Material::bytes).sum();
         assert_eq!(bytes, MATERIAL_BYTES as u64);
+    }
+
+    #[test]
+    fn a_recording_is_sent_record_by_record_and_producer_by_producer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording").display().to_string();
+        std::fs::write(&path, "0 0 - 100\n0.1 5 26 7\n0.2 1 - 30\n").unwrap();
+        let mut load = crate::schedule::tests::workload(hone_record::Schedule::Uniform, 2_000.0, 1);
+        (load.connections, load.recording) = (4, Some(Recording { path, sha256: String::new() }));
+        let made = material(&load).unwrap();
+        let sizes: Vec<usize> = made.iter().map(|record| record.value.len()).collect();
+        assert_eq!(sizes, [100, 7, 30]);
+        assert_eq!((made[0].key.as_deref(), made[1].key.as_deref()), (None, Some(&b"1a"[..])));
+        assert_eq!(*turns(&load).unwrap(), [0, 1, 1], "producers beyond those that there are come around");
+        load.recording = None;
+        assert_eq!(*turns(&load).unwrap(), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -16,13 +16,22 @@ pub(super) const LINE_LIMIT_BYTES: usize = 64 << 10;
 /// So many due times stand in a line at most.
 pub(super) const DUES_A_LINE: usize = 1_000;
 
+/// Files that the program reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'a> {
+    /// Keys and values, in turn.
+    pub records: &'a std::path::Path,
+    /// The producer of each record, in turn, where they have one.
+    pub turns: Option<&'a std::path::Path>,
+}
+
 /// What the program is told before anything is sent.
 pub(super) fn introduction(
     to: &Settings,
     topic: &str,
     workload: &Workload,
     settings: &BTreeMap<String, String>,
-    records: &std::path::Path,
+    files: Files<'_>,
 ) -> Result<String, String> {
     let acks = if workload.acks == -1 { "all".to_owned() } else { workload.acks.to_string() };
     let mut text = format!(
@@ -33,8 +42,11 @@ pub(super) fn introduction(
         workload.idempotent,
         (workload.timeout_s * 1e3).ceil() as u64,
         workload.connections,
-        records.display(),
+        files.records.display(),
     );
+    if let Some(turns) = files.turns {
+        let _ = writeln!(text, "turns {}", turns.display());
+    }
     let own = settings.iter().map(|(key, value)| (format!("set {key}"), value.clone()));
     for (name, value) in security_lines(&to.security).into_iter().chain(own) {
         if name.split(' ').count() > 2 || [&name, &value].iter().any(|text| text.contains(['\n', '\r'])) {
@@ -313,7 +325,9 @@ mod tests {
             shard: None,
         };
         let settings = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
-        let text = introduction(&to, "t", &workload, &settings, std::path::Path::new("/r")).unwrap();
+        let path = std::path::Path::new;
+        let files = Files { records: path("/r"), turns: Some(path("/t")) };
+        let text = introduction(&to, "t", &workload, &settings, files).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines[lines.len() - 1]), (GREETING, "prepare"));
         for line in [
@@ -322,6 +336,7 @@ mod tests {
             "acks 1",
             "timeout_ms 1500",
             "records /r",
+            "turns /t",
             "tls verify",
             "tls_ca /ca.pem",
             "sasl_mechanism PLAIN",
@@ -333,7 +348,7 @@ mod tests {
         }
         for (key, value) in [("a b", "c"), ("a", "b\nerror")] {
             let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-            let refused = introduction(&to, "t", &workload, &settings, std::path::Path::new("/r"));
+            let refused = introduction(&to, "t", &workload, &settings, files);
             assert!(refused.is_err(), "{key}={value}");
         }
     }

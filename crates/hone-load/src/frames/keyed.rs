@@ -171,6 +171,7 @@ mod tests {
             timeout_s: 1.0,
             topic_config: BTreeMap::new(),
             replication_factor: None,
+            recording: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Steps of a proof: the table with a column for each, and what was decided of each.
 
-use hone_record::{BatchState, Comparison, Estimate, Proof, ProofStep};
+use hone_record::{BatchState, Comparison, Estimate, Proof, ProofStep, Replica, TopicFigures};
 
 use super::{absent, paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -9,6 +9,43 @@ use crate::table::{Cell, Column, Table, lines};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
+
+/// The topic that the load was taken from, beside what the load made of a test topic.
+pub(crate) fn replica(found: &Replica) -> Element {
+    let titles = ["topic today", "replica here", "difference"];
+    let mut columns = vec![Column::words("over the recorded stretch")];
+    columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
+    let mut table = Table::new("Replica", columns);
+    let mut row = |name: &str, of: fn(&TopicFigures) -> f64| {
+        let (today, here) = (of(&found.today), of(&found.here));
+        let cells =
+            [quantity::significant(today), quantity::significant(here), quantity::change(here / today)];
+        table.row(Markup::text(name), cells.map(|cell| Cell::number(&cell)).into());
+    };
+    row("records a second", |figures| figures.records_per_s);
+    row("bytes a second", |figures| figures.bytes_per_s);
+    row("batches a second", |figures| figures.batches_per_s);
+    row("bytes a batch", TopicFigures::bytes_per_batch);
+    row("records a batch", TopicFigures::records_per_batch);
+    let producers = |figures: &TopicFigures| {
+        let least = if figures.may_be_more { "at least " } else { "" };
+        Cell::number(&format!("{least}{}", quantity::count(figures.producers)))
+    };
+    let counts = vec![producers(&found.today), producers(&found.here), Cell::number(NONE)];
+    table.row(Markup::text("producers"), counts);
+    let limit = 100.0 * Replica::LIKE;
+    let verdict = match found.is_like() {
+        true => format!("Records, bytes and batches a second differ by no more than {limit:.0} %."),
+        false => format!(
+            "The replica is not like the topic, by more than {limit:.0} % in {}. The steps were proved on it all the same.",
+            found.differences().iter().map(|figure| figure.what).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    section("replica", &format!("The load, and topic {}", found.topic))
+        .child(table.finish())
+        .child(paragraph(&verdict))
+        .children(found.reasons.iter().map(|reason| paragraph(reason)))
+}
 
 /// The table of all states.
 pub(crate) fn states(proof: &Proof) -> Element {

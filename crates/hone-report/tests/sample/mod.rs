@@ -80,6 +80,7 @@ pub(crate) fn workload(name: &str) -> Workload {
         warmup_limit_s: 0.0,
         duration_s: SECONDS as f64,
         replication_factor: None,
+        recording: None,
         timeout_s: 5.0,
         topic_config: BTreeMap::from([
             ("compression.type".to_owned(), "zstd".to_owned()),

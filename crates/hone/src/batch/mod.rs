@@ -6,5 +6,6 @@ pub(crate) mod live;
 pub(crate) mod prove;
 pub(crate) mod reading;
 pub(crate) mod replaying;
+pub(crate) mod replica;
 pub(crate) mod segments;
 pub(crate) mod step;

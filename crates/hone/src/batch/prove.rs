@@ -9,11 +9,12 @@ use hone_compare::Plan;
 use hone_load::{Security, Topic};
 use hone_record::{
     BatchState, Comparison, Decision, Durability, Expectation, Foretold, LedgerEntry, Metric, Mode, Proof,
-    ProofStep, Verdict, Window, Workload,
+    ProofStep, Replica, Verdict, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
+use super::replica::{self, Today, Unlike};
 use super::step::{Step, promise};
 use crate::arm::{self, Arm, Place};
 use crate::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
@@ -67,6 +68,12 @@ pub(crate) struct Asked {
     /// Where the target's own counters are.
     #[serde(default)]
     pub(crate) metrics: Metrics,
+    /// The topic that the load replicates.
+    #[serde(default)]
+    pub(crate) today: Option<Today>,
+    /// Whether the steps are proved on a replica that is not like its topic.
+    #[serde(default)]
+    pub(crate) unlike: bool,
 }
 
 pub(crate) const ASKED: &str = "asked.json";
@@ -187,6 +194,7 @@ impl Session<'_> {
     }
 
     fn steps(&self) -> Result<Proof> {
+        let replica = self.replica()?;
         let mut kept = self.asked.workload.clone();
         let mut steps = Vec::new();
         for (index, step) in self.asked.steps.iter().enumerate() {
@@ -209,10 +217,29 @@ impl Session<'_> {
             }
             steps.push(found);
         }
-        self.proof(steps, kept)
+        self.proof(steps, kept, replica)
     }
 
-    fn proof(&self, steps: Vec<ProofStep>, kept: Workload) -> Result<Proof> {
+    /// Compares the load with the topic that it was taken from, once for a run.
+    fn replica(&self) -> Result<Option<Replica>> {
+        let Some(today) = &self.asked.today else { return Ok(None) };
+        let found = match self.folder.read_note::<Replica>(replica::NOTE)? {
+            Some(found) => found,
+            None => {
+                self.progress.doing(&format!("replicating {}", today.topic));
+                let found = replica::check(self, today).context("the replica, before the first step")?;
+                self.folder.write_note(replica::NOTE, &found)?;
+                found
+            }
+        };
+        show::replica::text(&found).lines().for_each(|line| self.progress.line(line));
+        if !found.is_like() && !self.asked.unlike {
+            return Err(Unlike(show::replica::difference(&found)).into());
+        }
+        Ok(Some(found))
+    }
+
+    fn proof(&self, steps: Vec<ProofStep>, kept: Workload, replica: Option<Replica>) -> Result<Proof> {
         let first = steps.iter().find_map(|step| step.comparison.as_ref()?.pairs.first());
         let first = first
             .filter(|pair| !pair.window_a.is_empty())
@@ -225,6 +252,7 @@ impl Session<'_> {
             load: self.asked.load.clone(),
             workload: self.asked.workload.clone(),
             kept,
+            replica,
             durability: Durability { acks: self.asked.workload.acks, storage: self.asked.storage.clone() },
             rule: self.asked.rule(),
             steps,

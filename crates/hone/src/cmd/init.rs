@@ -1,4 +1,4 @@
-//! `hone init FOLDER`: from a source tree to a first experiment file.
+//! `hone init FOLDER`: from a source tree to a first experiment file. `hone init HOST:PORT` is in [`super::init_cluster`].
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -11,25 +11,32 @@ use hone_tool::System;
 use serde::Serialize;
 
 use super::Desk;
-use crate::Ending;
+use super::init_cluster::{self, ClusterOptions};
 use crate::show;
 use crate::starter::{self, Choice, Load};
 use crate::survey::{Found, Kind, Program, Survey, survey};
+use crate::{Ending, Usage};
 
-/// Look at a source tree, or at a linked program, and write a commented hone.toml for it.
+/// Write a first file for a source tree, program or running cluster.
 ///
-/// Knows Cargo, Go modules, CMake, Meson, make with and without a configure script, and linked programs. It says what it saw, and
-/// marks what only you can know. For what speaks Kafka's protocol (--load kafka) it writes a second file, tune.toml, for `hone tune`.
-/// Nothing is built, and a file that is there is never written over.
+/// For HOST:PORT of a running cluster it writes tune.toml for `hone tune`, whose load replicates a topic's own producers: their number,
+/// rates, sizes, partitions, linger, batch size and codec. It reads the cluster and writes nothing to it.
+///
+/// For a source tree or a program it writes hone.toml. It knows Cargo, Go modules, CMake, Meson, make with and without a configure script,
+/// and linked programs. For what speaks Kafka's protocol (--load kafka) it writes a second file, tune.toml, for `hone tune`. Nothing is built.
+///
+/// The files have comments. They mark what only you can know. A file that is there is never written over.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone init
   hone init ../leveldb --program db_bench --load run
   hone init ../service --load kafka --output service.toml
-  hone init /usr/local/bin/server")]
+  hone init /usr/local/bin/server
+  hone init broker-1:9092,broker-2:9092                      a running cluster
+  hone init broker-1:9092 --topic orders --output orders.toml")]
 pub(crate) struct Arguments {
-    /// A source tree, or a linked program.
-    #[arg(default_value = ".")]
+    /// A source tree, a linked program, or HOST:PORT of a running cluster (several with commas).
+    #[arg(default_value = ".", value_name = "FOLDER|BROKER")]
     folder: PathBuf,
     /// The program to optimise; unless named, the likeliest of those that the tree makes.
     #[arg(short, long, value_name = "NAME")]
@@ -37,9 +44,11 @@ pub(crate) struct Arguments {
     /// What makes it work; unless named, by what its sources say.
     #[arg(short, long, value_enum)]
     load: Option<Load>,
-    /// The file to write; unless named, hone.toml in the folder (for a linked program in the current one).
+    /// The file to write; unless named, hone.toml in the folder (for a linked program in the current one), and tune.toml for a cluster.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterOptions,
 }
 
 /// What was seen and written.
@@ -81,6 +90,28 @@ pub(crate) struct ToFillIn {
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let brokers = arguments.folder.to_str().filter(|text| init_cluster::are_brokers(text));
+    check(arguments, brokers.is_some(), desk)?;
+    match brokers {
+        Some(brokers) => init_cluster::run(brokers, &arguments.cluster, arguments.output.as_deref(), desk),
+        None => of_tree(arguments, desk),
+    }
+}
+
+/// Options of a tree say nothing of a cluster, and the other way round.
+fn check(arguments: &Arguments, is_cluster: bool, desk: &Desk) -> Result<()> {
+    let of_tree = ["program", "load"].map(str::to_owned).into_iter();
+    let foreign: Vec<String> = if is_cluster { of_tree.collect() } else { init_cluster::names().collect() };
+    let Some(name) = foreign.iter().find(|name| desk.is_given(name)) else { return Ok(()) };
+    let (name, place) = (name.replace('_', "-"), arguments.folder.display());
+    let (what, other) = match is_cluster {
+        true => ("a cluster", "a source tree or a program"),
+        false => ("no cluster", "a running cluster: name HOST:PORT"),
+    };
+    bail!(Usage(format!("{place} is {what}, and --{name} is for {other}")))
+}
+
+fn of_tree(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let logs = tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
     let seen = survey(&System::new(logs.path())?, &arguments.folder)?;
     let (found, program) = choose(&seen, arguments.program.as_deref())?;
@@ -114,7 +145,7 @@ fn for_tune(choice: &Choice<'_>, experiment: &Path) -> Result<Option<ForTune>> {
     Ok(Some(ForTune { file, fill_in, was_there }))
 }
 
-fn to_fill_in(text: &str) -> Vec<ToFillIn> {
+pub(super) fn to_fill_in(text: &str) -> Vec<ToFillIn> {
     starter::to_fill_in(text).into_iter().map(|(line, what)| ToFillIn { line, what }).collect()
 }
 
@@ -183,13 +214,10 @@ fn unnamed(survey: &Survey) -> Program {
 }
 
 fn output(arguments: &Arguments, survey: &Survey, kind: Kind) -> Result<PathBuf> {
-    let here = || std::env::current_dir().context("the working directory is gone");
-    let file = match &arguments.output {
-        Some(file) => here()?.join(file),
-        None if kind == Kind::Elf => here()?.join("hone.toml"),
-        None => survey.folder.join("hone.toml"),
-    };
-    Ok(file)
+    match &arguments.output {
+        None if kind != Kind::Elf => Ok(survey.folder.join("hone.toml")),
+        named => output_file(named.as_deref(), "hone.toml"),
+    }
 }
 
 /// The folder as the file names it.
@@ -198,8 +226,14 @@ fn source(folder: &Path, file: &Path) -> String {
     if beside.as_deref() == Some(folder) { ".".to_owned() } else { folder.display().to_string() }
 }
 
+/// The file that is named, or one of this name here.
+pub(super) fn output_file(named: Option<&Path>, usual: &str) -> Result<PathBuf> {
+    let here = std::env::current_dir().context("the working directory is gone")?;
+    Ok(here.join(named.unwrap_or(Path::new(usual))))
+}
+
 /// Writes a file that was not there before.
-fn write_new(file: &Path, text: &str) -> Result<()> {
+pub(super) fn write_new(file: &Path, text: &str) -> Result<()> {
     let mut new = match OpenOptions::new().write(true).create_new(true).open(file) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
             "{} is there already, and is left as it is\n  next: name another file by --output, or move that one away",

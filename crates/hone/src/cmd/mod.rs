@@ -27,6 +27,7 @@ mod gate;
 mod heatmap;
 pub(crate) mod host;
 pub(crate) mod init;
+pub(crate) mod init_cluster;
 pub(crate) mod ledger;
 pub(crate) mod ledgers;
 mod load;

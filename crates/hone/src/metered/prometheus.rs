@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, bail};
 use hone_batch::cost::{MOST_POINTS, Point};
 use hone_batch::metrics::prometheus as answers;
-use hone_batch::metrics::quantity::{Exported, Quantity, Rates};
+use hone_batch::metrics::quantity::{By, Exported, Quantity, Rates};
 use hone_batch::metrics::queries::QUERIES;
 use hone_batch::metrics::source::{Counting, Pick, Source};
 use hone_store::web::{Web, shown};
@@ -16,7 +16,7 @@ use crate::Usage;
 use crate::moment::now_unix_ms;
 
 /// Only names that some source has: a server may have a million series of others.
-const NAMES: &str = "{__name__=~\"vectorized_.*|redpanda_.*|hone_broker_.*|kafka_(server_[bB]roker|network_|log_).*|process_cpu_seconds_total\"}";
+const NAMES: &str = "{__name__=~\"vectorized_.*|redpanda_.*|hone_broker_.*|kafka_(server_[bB]roker|server_[dD]elayed[pP]roduce|network_|log_|consumergroup_).*|kminion_kafka_consumer_group_.*|process_cpu_seconds_total\"}";
 /// Points of a history that are asked for at once: Prometheus refuses more than 11,000.
 const MOST_AT_ONCE: usize = 10_000;
 /// A window without a rate is tried this many times as long: Prometheus scrapes every minute unless it is told otherwise, and a rate needs
@@ -63,14 +63,18 @@ impl Server {
     }
 
     /// Rates over the window that ends now, or over a longer one where Prometheus has no two scrapes in it.
-    pub(super) fn look(&self) -> Result<(Source, Rates)> {
+    pub(super) fn look(&self, by: By) -> Result<(Source, Rates)> {
         let longest_s = WIDER.iter().fold(0.0, |most: f64, factor| most.max(self.window_s * factor));
         let (source, names) = self.names(longest_s.max(NAMES_LEAST_S))?;
-        let picks = source.picks(&names);
+        let mut picks = source.picks(&names);
+        // Ends of partitions, of which there are many, are needed beside the offsets of groups alone.
+        if find(&picks, Quantity::CommittedOffset).is_none() {
+            picks.retain(|pick| pick.quantity != Quantity::EndOffset);
+        }
         let leader = self.leader(source, &picks)?;
         for factor in WIDER {
             let window_s = self.window_s * factor;
-            let Some(mut rates) = self.rates(&picks, leader, window_s)? else { continue };
+            let Some(mut rates) = self.rates(&picks, leader, window_s, by)? else { continue };
             if factor > 1.0 {
                 rates.notes.push(format!(
                     "Prometheus has no two scrapes of any counter in the last {}, so rates are over {}; give a --window of at least four \
@@ -91,11 +95,11 @@ impl Server {
     }
 
     /// `None` where no counter has a rate.
-    fn rates(&self, picks: &[Pick], leader: Option<&Pick>, window_s: f64) -> Result<Option<Rates>> {
+    fn rates(&self, picks: &[Pick], leader: Option<&Pick>, window_s: f64, by: By) -> Result<Option<Rates>> {
         let window = in_words(window_s);
         let mut rates = Rates { window_s, ..Rates::default() };
         for pick in picks {
-            let series = self.instant(&answers::question(pick, &window, &self.more))?;
+            let series = self.instant(&answers::question(pick, &window, &self.more, by))?;
             rates.rows.extend(answers::rows(pick.quantity, pick.factor, &series));
         }
         let counts =
@@ -107,7 +111,7 @@ impl Server {
         for (written, produced) in LED {
             if let (Some(leader), Some(pick)) = (leader, find(picks, written)) {
                 let series =
-                    self.instant(&answers::question_of_leaders(pick, leader, &window, &self.more))?;
+                    self.instant(&answers::question_of_leaders(pick, leader, &window, &self.more, by))?;
                 rates.rows.extend(answers::rows(produced, pick.factor, &series));
             }
         }
@@ -205,7 +209,8 @@ impl Server {
         let window = in_words(self.window_s.max(span.step_s));
         let question = match leader {
             Some(leader) => {
-                format!("sum({})", answers::question_of_leaders(pick, leader, &window, &self.more))
+                let by_topic = answers::question_of_leaders(pick, leader, &window, &self.more, By::Topic);
+                format!("sum({by_topic})")
             }
             None => self.sum(pick, span),
         };
@@ -445,7 +450,7 @@ mod tests {
                 ""
             }
         });
-        let (_, rates) = server.look().unwrap();
+        let (_, rates) = server.look(By::Topic).unwrap();
         assert_eq!((rates.window_s, rates.sum(Quantity::ProducedBatches, |_| true)), (240.0, Some(7.0)));
         assert!(rates.notes[0].contains("in the last 1m, so rates are over 4m"), "{:?}", rates.notes);
         // The server knows the name of this one, and has no series of it.
@@ -460,7 +465,7 @@ mod tests {
             true => r#"{"metric":{"instance":"a","shard":"0"},"value":[1,"50"]}"#,
             false => "",
         });
-        let told = server.look().unwrap_err().to_string();
+        let told = server.look(By::Topic).unwrap_err().to_string();
         assert!(told.contains("no rate of any counter over the last 16m"), "{told}");
     }
 
@@ -473,7 +478,7 @@ mod tests {
                 r#"{"metric":{"instance":"a","topic":"t"},"value":[1,"7"]}"#
             }
         });
-        let (_, rates) = server.look().unwrap();
+        let (_, rates) = server.look(By::Topic).unwrap();
         assert!(
             rates.notes[0].contains("2 values of the label cluster") && rates.notes[0].contains("x, y"),
             "{:?}",

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use hone_batch::metrics::derive;
-use hone_batch::metrics::quantity::Rates;
+use hone_batch::metrics::quantity::{By, Rates};
 use hone_batch::metrics::snapshot::Snapshot;
 use hone_batch::metrics::source::Source;
 use hone_store::web::{Web, shown};
@@ -41,7 +41,7 @@ impl Brokers {
     }
 
     /// Rates since the last look; `None` at the first.
-    pub(super) fn look(&mut self) -> Result<Option<(Source, Rates)>> {
+    pub(super) fn look(&mut self, by: By) -> Result<Option<(Source, Rates)>> {
         let (mut rates, mut notes, mut sources, mut after) =
             (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
         for (instance, urls) in &self.urls {
@@ -56,7 +56,7 @@ impl Brokers {
             };
             sources.push(snapshot.source);
             if let Some(before) = self.before.get(instance) {
-                match derive::rates(before, &snapshot) {
+                match derive::rates(before, &snapshot, by) {
                     Ok(found) => rates.push(found),
                     Err(error) => notes.push(error.to_string()),
                 }

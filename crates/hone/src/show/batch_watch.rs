@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
-use hone_record::{BatchWatch, Figure, WatchedInstance, WatchedTopic};
+use hone_record::{BatchWatch, Figure, WatchedInstance, WatchedLatency, WatchedTopic};
 
 use super::heatmap::Look;
 use super::table::table;
@@ -81,7 +81,10 @@ pub(crate) fn text(watch: &BatchWatch, strip: &Strip, look: &Look) -> String {
     let mut out =
         format!("{}, last {} s, {}\n", watch.source, number(watch.window_s), watch.endpoints.join(", "));
     section(&mut out, &topics(watch));
+    section(&mut out, &parts(watch));
     section(&mut out, &brokers(watch));
+    section(&mut out, &latency(watch));
+    section(&mut out, &groups(watch));
     if watch.batch_bytes_p50 != Figure::NotExported {
         let (middle, most) = (figure(watch.batch_bytes_p50), figure(watch.batch_bytes_p99));
         let _ = writeln!(out, "\n  Half of all batches have up to {middle} bytes, 99 % up to {most}");
@@ -168,26 +171,43 @@ fn is_small(topic: &WatchedTopic) -> bool {
         && known(topic.batches_per_s).is_some_and(|rate| rate >= HIGH_RATE)
 }
 
+const OF_A_TOPIC: [Column<WatchedTopic>; 7] = [
+    ("bytes a batch", |topic| figure(topic.batch_bytes)),
+    ("records a batch", |topic| figure(topic.records_per_batch)),
+    ("bytes a record", |topic| figure(topic.record_bytes)),
+    ("batches/s", |topic| figure(topic.batches_per_s)),
+    ("of all", |topic| percent(topic.batch_share)),
+    ("written", |topic| per_s(topic.bytes_per_s)),
+    ("", |topic| if is_small(topic) { "small".to_owned() } else { String::new() }),
+];
+
 fn topics(watch: &BatchWatch) -> Vec<Vec<String>> {
-    let columns: [Column<WatchedTopic>; 7] = [
-        ("bytes a batch", |topic| figure(topic.batch_bytes)),
-        ("records a batch", |topic| figure(topic.records_per_batch)),
-        ("bytes a record", |topic| figure(topic.record_bytes)),
-        ("batches/s", |topic| figure(topic.batches_per_s)),
-        ("of all", |topic| percent(topic.batch_share)),
-        ("written", |topic| per_s(topic.bytes_per_s)),
-        ("", |topic| if is_small(topic) { "small".to_owned() } else { String::new() }),
-    ];
     let shown = watch.topics.iter().take(MOST_TOPICS);
     let mut items: Vec<(String, &WatchedTopic)> = shown.map(|topic| (topic.topic.clone(), topic)).collect();
     let more = watch.topics.len().saturating_sub(MOST_TOPICS);
     let all = if more > 0 { format!("all, {more} topics more") } else { "all".to_owned() };
     items.push((all, &watch.total));
-    rows("topic", &items, &columns)
+    rows("topic", &items, &OF_A_TOPIC)
+}
+
+/// The topics by broker or by partition, those with most batches first.
+fn parts(watch: &BatchWatch) -> Vec<Vec<String>> {
+    let name = |part: &WatchedTopic| match part.partition.as_str() {
+        "" => format!("{} on {}", part.topic, part.instance),
+        partition => format!("{}/{partition} on {}", part.topic, part.instance),
+    };
+    let shown = watch.parts.iter().take(MOST_TOPICS);
+    let mut items: Vec<(String, &WatchedTopic)> = shown.map(|part| (name(part), part)).collect();
+    let more = watch.parts.len().saturating_sub(MOST_TOPICS);
+    if more > 0 {
+        items.push((format!("all, {more} parts more"), &watch.total));
+    }
+    rows("part of a topic", &items, &OF_A_TOPIC)
 }
 
 fn brokers(watch: &BatchWatch) -> Vec<Vec<String>> {
-    let columns: [Column<WatchedInstance>; 9] = [
+    let columns: [Column<WatchedInstance>; 12] = [
+        ("bytes a batch", |one| figure(one.batch_bytes)),
         ("CPU", |one| figure(one.cpu_cores)),
         ("of cores", |one| figure(one.cores)),
         ("batches/s a core", |one| figure(one.batches_per_s_per_core)),
@@ -197,10 +217,49 @@ fn brokers(watch: &BatchWatch) -> Vec<Vec<String>> {
         ("sent", |one| per_s(one.sent_bytes_per_s)),
         ("disk bytes a byte", |one| figure(one.write_amplification)),
         ("fsyncs a batch", |one| figure(one.fsyncs_per_batch)),
+        ("produce time-outs/s", |one| figure(one.produce_timeouts_per_s)),
+        ("replication errors/s", |one| figure(one.replication_errors_per_s)),
     ];
     let items: Vec<(String, &WatchedInstance)> =
         watch.instances.iter().map(|one| (one.instance.clone(), one)).collect();
     rows("broker", &items, &columns)
+}
+
+/// A column for each percentile that some broker has.
+fn latency(watch: &BatchWatch) -> Vec<Vec<String>> {
+    let ms = |latency: &WatchedLatency, percentile: f64| {
+        let found = latency.percentiles.iter().find(|one| one.percentile == percentile);
+        found.map_or(Figure::NotExported, |one| one.ms)
+    };
+    let percentiles: Vec<f64> = watch
+        .produce_latency
+        .first()
+        .into_iter()
+        .flat_map(|all| &all.percentiles)
+        .filter(|one| one.ms != Figure::NotExported)
+        .map(|one| one.percentile)
+        .collect();
+    let titles = percentiles.iter().map(|percentile| format!("p{percentile} ms"));
+    let mut rows = vec![std::iter::once("produce latency".to_owned()).chain(titles).collect()];
+    for latency in &watch.produce_latency {
+        let name = if latency.instance.is_empty() { "all" } else { &latency.instance };
+        let cells = percentiles.iter().map(|percentile| figure(ms(latency, *percentile)));
+        rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+    }
+    rows
+}
+
+fn groups(watch: &BatchWatch) -> Vec<Vec<String>> {
+    let records = |lag: Figure| match lag {
+        Figure::Known(records) => super::count(records.max(0.0).round() as u64),
+        other => figure(other),
+    };
+    let titles = ["consumer group", "lag, records", "most of a partition"];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for group in watch.groups.iter().take(MOST_TOPICS) {
+        rows.push(vec![group.group.clone(), records(group.lag), records(group.lag_max)]);
+    }
+    rows
 }
 
 /// Nothing waits is one word, not a line of zeros.
@@ -241,7 +300,7 @@ fn shortened(name: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hone_record::{NotExported, WatchedQueue, WatchedShard};
+    use hone_record::{NotExported, WatchedGroup, WatchedPercentile, WatchedQueue, WatchedShard};
 
     use super::*;
 
@@ -288,6 +347,46 @@ mod tests {
         assert!(line("orders").ends_with("small"), "{text}");
         assert!(!line("audit").contains("small"), "{text}");
         assert!(text.contains("Waiting   3 in main of b"), "{text}");
+    }
+
+    #[test]
+    fn latency_lag_and_partitions_have_tables_of_their_own() {
+        let percentile = |percentile, ms| WatchedPercentile { percentile, ms };
+        let latency = |instance: &str, p50| WatchedLatency {
+            instance: instance.to_owned(),
+            percentiles: vec![
+                percentile(50.0, Figure::Known(p50)),
+                percentile(85.0, Figure::NotExported),
+                percentile(99.999, Figure::AtMost(65.5)),
+            ],
+        };
+        let group = |group: &str, lag, lag_max| WatchedGroup {
+            group: group.to_owned(),
+            lag: Figure::Known(lag),
+            lag_max: Figure::Known(lag_max),
+        };
+        let part = WatchedTopic {
+            instance: "a:9644".to_owned(),
+            partition: "3".to_owned(),
+            ..watch().topics.remove(0)
+        };
+        let watch = BatchWatch {
+            parts: vec![part],
+            produce_latency: vec![latency("", 1.5), latency("a:9644", 2.5)],
+            groups: vec![group("billing", 1_240.0, 7.0)],
+            ..watch()
+        };
+        let text = text(&watch, &Strip::default(), &Look { columns: 80, has_colours: false });
+        let cells = |first: &str| -> Vec<String> {
+            let line = text.lines().find(|line| line.trim_start().starts_with(first));
+            let line = line.unwrap_or_else(|| panic!("no {first}: {text}"));
+            line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+        };
+        assert_eq!(cells("produce latency"), ["produce latency", "p50 ms", "p99.999 ms"]);
+        assert_eq!(cells("all  "), ["all", "500", "2,000", "50.0 %", "small"], "{text}");
+        assert_eq!(cells("a:9644"), ["a:9644", "2.50", "at most 65.5"]);
+        assert_eq!(cells("billing"), ["billing", "1,240", "7"]);
+        assert_eq!(cells("orders/3"), ["orders/3 on a:9644", "600", "1,900", "50.0 %", "small"]);
     }
 
     #[test]

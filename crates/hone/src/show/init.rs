@@ -20,7 +20,7 @@ pub(crate) fn text(found: &Written) -> String {
     out
 }
 
-fn to_fill_in(places: &[ToFillIn]) -> String {
+pub(super) fn to_fill_in(places: &[ToFillIn]) -> String {
     let lines = places.iter().map(|place| format!("  line {:>3}  {}\n", place.line, place.what));
     let head = if places.is_empty() { "" } else { "To fill in:\n" };
     std::iter::once(head.to_owned()).chain(lines).collect()

@@ -2,6 +2,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod batch_cost;
+pub(crate) mod batch_plan;
 pub(crate) mod batch_watch;
 pub(crate) mod before_after;
 pub(crate) mod caching;
@@ -20,12 +21,14 @@ pub(crate) mod host;
 pub(crate) mod host_lint;
 pub(crate) mod host_trial;
 pub(crate) mod init;
+pub(crate) mod init_cluster;
 pub(crate) mod ledger;
 pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod reference;
+pub(crate) mod replica;
 pub(crate) mod rollout;
 pub(crate) mod saved;
 pub(crate) mod selftest;

@@ -3,7 +3,7 @@
 use hone_record::{BatchForetold, BatchState, Comparison, Estimate, FigureOutcome, Proof, ProofStep};
 
 use super::table::table;
-use super::{bytes, count, number, span_us, wrapped};
+use super::{bytes, count, number, replica, span_us, wrapped};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
@@ -12,7 +12,9 @@ const TOO_FEW: &str = "too few samples";
 
 /// All of it, for a terminal.
 pub(crate) fn text(proof: &Proof) -> String {
-    let mut out = format!("{}\n\n{}\n", wrapped(&headline(proof)), states_text(proof));
+    let replica = proof.replica.as_ref().map(|found| format!("{}\n", replica::text(found)));
+    let mut out =
+        format!("{}\n\n{}{}\n", wrapped(&headline(proof)), replica.unwrap_or_default(), states_text(proof));
     proof.steps.iter().enumerate().for_each(|(index, step)| out.push_str(&step_text(index, step)));
     for note in notes(proof) {
         out.push_str(&format!("\n{}\n", wrapped(&note)));
@@ -22,7 +24,9 @@ pub(crate) fn text(proof: &Proof) -> String {
 
 /// The same as Markdown.
 pub(crate) fn markdown(proof: &Proof) -> String {
-    let mut out = format!("{}\n\n{}\n", headline(proof), states_markdown(proof));
+    let replica = proof.replica.as_ref().map(|found| format!("{}\n", replica::markdown(found)));
+    let mut out =
+        format!("{}\n\n{}{}\n", headline(proof), replica.unwrap_or_default(), states_markdown(proof));
     for (index, step) in proof.steps.iter().enumerate() {
         out.push_str(&format!("{}. `{}`: **{}**. {}\n", index + 1, step.change, step.outcome(), step.why));
         out.push_str(&details_markdown(step));
@@ -259,6 +263,7 @@ pub(crate) mod tests {
             load: "shaped".to_owned(),
             workload: crate::experiment::WorkloadFile::default().named("w").unwrap(),
             kept: crate::experiment::WorkloadFile::default().named("w").unwrap(),
+            replica: None,
             durability: Durability { acks: -1, storage: "unstated".to_owned() },
             rule: "a rule".to_owned(),
             steps: vec![
@@ -297,6 +302,11 @@ pub(crate) mod tests {
             "{text}"
         );
         assert!(super::text(&proof()).contains("a limit"));
+        let replicated = Proof { replica: Some(replica::tests::replica()), ..proof() };
+        for text in [markdown(&replicated), super::text(&replicated)] {
+            let (replica, states) = (text.find("batches/s 200 in the topic"), text.find("p99.999"));
+            assert!(replica.unwrap() < states.unwrap(), "before the steps: {text}");
+        }
         let mut failed = proof();
         failed.steps[1].comparison = None;
         let text = markdown(&failed);

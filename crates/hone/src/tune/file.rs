@@ -247,7 +247,9 @@ pub(crate) fn parse(text: &str, path: &Path, embedded: &str) -> Result<Asked> {
             if problem.contains("missing field") { format!("\n  next: {SHOWN}") } else { String::new() };
         Usage(problem + &more)
     })?;
-    file.tune.beside(path.parent().unwrap_or(Path::new("")));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    file.tune.beside(folder);
+    file.workload.values_mut().for_each(|workload| workload.beside(folder));
     let asked = asked(file, embedded).and_then(|asked| of_one_length(asked, text));
     asked.map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(problem)) => Usage(format!("{}: {problem}", path.display())).into(),

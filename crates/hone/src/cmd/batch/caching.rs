@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let recorded =
         arguments.topic.as_ref().map(|topic| record(topic, None, &asked, &security, desk)).transpose()?;
     if let Some(recorded) = &recorded {
-        recorded.shape(&mut asked, desk);
+        recorded.shape(&mut asked, desk)?;
     }
     asked.workload = Step::new(without, None)?.applied(&asked.workload)?;
     if asked.workload.acks != -1 {
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     left::tidied(&arguments.options.output, &[&asked.place], &security, &desk.progress)?;
     let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
     if let Some(recorded) = recorded {
-        asked.workload.schedule = recorded.written(&folder)?;
+        recorded.write(&mut asked.workload, &folder)?;
     }
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;

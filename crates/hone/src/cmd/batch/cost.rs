@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use hone_batch::cost::{self, Change};
+use hone_batch::metrics::quantity::By;
 use hone_record::{BatchCost, WatchedTopic};
 
 use super::super::Desk;
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
                 return Err(Usage("--last must hold several of --step".to_owned()).into());
             }
             let (source, points) = server.history(arguments.last, arguments.step)?;
-            let topics = match Meter::Server(server).look()? {
+            let topics = match Meter::Server(server).look(By::Topic)? {
                 Seen::Figures(watch) => watch.topics,
                 Seen::First => Vec::new(),
             };

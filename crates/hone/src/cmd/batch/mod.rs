@@ -11,6 +11,7 @@ mod cost;
 mod dashboards;
 pub(super) mod metrics;
 pub(super) mod options;
+mod plan;
 mod prove;
 mod settings;
 mod watch;
@@ -34,6 +35,7 @@ enum Verb {
     WhatIf(Box<whatif::Arguments>),
     Watch(watch::Arguments),
     Cost(cost::Arguments),
+    Plan(Box<plan::Arguments>),
     Dashboards(dashboards::Arguments),
     Settings(settings::Arguments),
     Prove(Box<prove::Arguments>),
@@ -46,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::WhatIf(arguments) => whatif::run(arguments, desk),
         Verb::Watch(arguments) => watch::run(arguments, desk),
         Verb::Cost(arguments) => cost::run(arguments, desk),
+        Verb::Plan(arguments) => plan::run(arguments, desk),
         Verb::Dashboards(arguments) => dashboards::run(arguments, desk),
         Verb::Settings(arguments) => settings::run(arguments, desk),
         Verb::Prove(arguments) => prove::run(arguments, desk),

@@ -177,6 +177,8 @@ impl ProofOptions {
             is_card: false,
             standing: None,
             metrics: self.metrics.clone(),
+            today: None,
+            unlike: false,
         })
     }
 }

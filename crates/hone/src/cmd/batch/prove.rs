@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_load::{Admin, Security, TopicLoad, topic_load};
-use hone_record::{BatchXray, Comparison, Decision, Proof, Verdict};
+use hone_batch::replica::{Placing, Writers};
+use hone_batch::whatif::client::Client;
+use hone_load::{Admin, Security, TopicLoad, Topics, topic_load};
+use hone_record::{BatchXray, Comparison, Decision, Engine, Proof, Recording, Verdict, Workload};
 use hone_tool::System;
 
 use super::Desk;
@@ -15,6 +17,7 @@ use super::options::ProofOptions;
 use crate::arm::Place;
 use crate::batch::live::{self, ASKED_LIVE, AskedLive};
 use crate::batch::prove::{ASKED, Asked, Session};
+use crate::batch::replica::{self, Today, Unlike};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::report;
 use crate::folder::{RunFolder, read_record};
@@ -29,8 +32,10 @@ use crate::{Ending, Usage, WayOn};
 /// only if it is better and no guard rail breaks.
 ///
 /// The load goes to test topics of the broker that TARGET names (host:port, or a command with {port} and {data}), or of an embedded
-/// broker that Hone starts. It is shaped by the options below, or recorded from a topic (--topic): its arrivals, sizes, partitions and
-/// codec, and never its contents. Topics are this run's own and go again; no other topic is written to.
+/// broker that Hone starts. It is shaped by the options below, or replicates a topic (--topic): the number of its producers, what each of
+/// them sends and when, sizes, partitions, codec, linger and batch size, and never its contents. Hone first sends the replica once, and shows
+/// it beside the topic. It goes on only where records, bytes and batches per second differ by at most 10 %, or with --unlike. Topics are
+/// this run's own and go again; no other topic is written to.
 ///
 /// Each step is a comparison as of `hone compare`: pairs of windows in random order, A/A pairs as a control, and the rule on the disk
 /// before the first window.
@@ -61,14 +66,14 @@ pub(crate) struct Arguments {
     /// A file of steps, tried before those of --step.
     #[arg(long = "steps", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The settings that the first step is held against, written as a step; all others are the client's own defaults.
+    /// The settings that the first step is held against, written as a step; all others are those of --topic, or the client's own defaults.
     #[arg(long, value_name = "SETTING=VALUE,...")]
     original: Option<String>,
     /// What was foretold of a step: its number, and a record or JSON file with batch_bytes, batches_per_s, requests_per_s or
     /// added_wait_ms; may be repeated.
     #[arg(long, value_name = "NUMBER=FILE")]
     foretold: Vec<String>,
-    /// Take arrivals, sizes, partitions, codec and keys from the last --duration of this topic.
+    /// Replicate the producers of this topic, from its last --duration.
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
     /// The broker that has the topic, where that is not the target.
@@ -78,6 +83,9 @@ pub(crate) struct Arguments {
     /// Two times are no two arms, so nothing is judged.
     #[arg(long, requires = "target", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
     live: bool,
+    /// Prove the steps even where the replica of --topic differs from the topic by more than 10 %.
+    #[arg(long)]
+    unlike: bool,
     /// Leave the test topics where they are.
     #[arg(long)]
     keep_topics: bool,
@@ -94,13 +102,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let security = arguments.options.security.security()?;
     if let Some(folder) = &arguments.resume {
-        desk.goes_on(&["markdown"])?;
+        desk.goes_on(&["markdown", "unlike"])?;
         return resume(folder, arguments, &security, desk);
     }
     if arguments.live {
         return first_look(arguments, &security, desk);
     }
-    let mut asked = Asked { keep_topics: arguments.keep_topics, ..asked(arguments, desk)? };
+    let mut asked =
+        Asked { keep_topics: arguments.keep_topics, unlike: arguments.unlike, ..asked(arguments, desk)? };
     asked.primary = arguments.options.decides(&asked.place, &security, &desk.progress)?;
     let recorded = arguments.topic.as_ref().map(|topic| {
         let broker = arguments.from.as_deref();
@@ -108,14 +117,15 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     });
     let recorded = recorded.transpose()?;
     if let Some(recorded) = &recorded {
-        recorded.shape(&mut asked, desk);
+        recorded.shape(&mut asked, desk)?;
+        asked.today = recorded.today();
     }
     original(arguments, &mut asked)?;
     asked.check()?;
     left::tidied(&arguments.options.output, &[&asked.place], &security, &desk.progress)?;
     let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
     if let Some(recorded) = recorded {
-        asked.workload.schedule = recorded.written(&folder)?;
+        recorded.write(&mut asked.workload, &folder)?;
     }
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
@@ -129,7 +139,8 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     }
     let missing =
         || Usage(format!("{} is no run of hone batch prove: it has no {ASKED}", folder.path().display()));
-    let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    let mut asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    asked.unlike |= arguments.unlike;
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
@@ -215,8 +226,16 @@ fn go(
     security: &Security,
     desk: &Desk,
 ) -> Result<Ending> {
-    let (proof, places) = measured(asked, home, folder, security, desk)
-        .with_context(|| WayOn::resume("batch prove", folder))?;
+    let (proof, places) = measured(asked, home, folder, security, desk).map_err(|error| {
+        let way_on = match error.is::<Unlike>() {
+            true => WayOn(format!(
+                "to prove the steps on this replica all the same: hone batch prove --resume {} --unlike",
+                folder.path().display()
+            )),
+            false => WayOn::resume("batch prove", folder),
+        };
+        error.context(way_on)
+    })?;
     let text = |proof: &Proof| {
         let told = if markdown { show::proof::markdown(proof) } else { show::proof::text(proof) };
         format!("{told}\n{places}")
@@ -305,7 +324,12 @@ fn original(arguments: &Arguments, asked: &mut Asked) -> Result<()> {
 pub(super) struct Recorded {
     topic: String,
     load: TopicLoad,
+    /// Its producers, or why they can't be replicated: then the load has the topic's arrivals, and records of their mean size.
+    writers: Result<Writers, String>,
 }
+
+/// Options that say what a recording says of each record.
+const OF_EACH_RECORD: [&str; 4] = ["bytes", "sizes", "keys", "payload"];
 
 pub(super) fn record(
     topic: &str,
@@ -325,30 +349,50 @@ pub(super) fn record(
         None => bail!(Usage(format!("which broker has the topic {topic}? Name it with --from HOST:PORT"))),
     };
     desk.progress.doing(&format!("reading {topic}"));
-    let stretch = Duration::from_secs_f64(asked.workload.duration_s);
-    let load = topic_load(&broker, security, topic, stretch)?;
-    Ok(Recorded { topic: topic.to_owned(), load })
+    let stretch_s = asked.workload.duration_s;
+    let load = topic_load(&broker, security, topic, Duration::from_secs_f64(stretch_s))?;
+    let writers = match OF_EACH_RECORD.iter().find(|option| desk.is_given(option)) {
+        Some(option) => Err(format!("--{option} says what records are like")),
+        None => {
+            let newest_ms = load.times_ns.last().map_or(0, |time_ns| (time_ns / 1_000_000) as i64);
+            let client = match &asked.workload.engine {
+                Engine::Librdkafka { .. } => Client::Librdkafka,
+                _ => Client::Java4,
+            };
+            desk.progress.doing(&format!("asking {topic} for its producers"));
+            Topics::enter(&broker, security)
+                .map_err(anyhow::Error::from)
+                .and_then(|mut topics| replica::describe(&mut topics, topic, newest_ms, stretch_s, client))
+                .map_err(|error| format!("{error:#}"))
+        }
+    };
+    Ok(Recorded { topic: topic.to_owned(), load, writers })
 }
 
 impl Recorded {
-    /// Takes sizes, partitions, codec and keys; what stands on the command line comes first.
-    pub(super) fn shape(&self, asked: &mut Asked, desk: &Desk) {
+    /// Takes the producers, their settings, partitions and codec; what stands on the command line comes first.
+    pub(super) fn shape(&self, asked: &mut Asked, desk: &Desk) -> Result<()> {
         let (load, workload) = (&self.load, &mut asked.workload);
-        if !desk.is_given("bytes") {
-            workload.record_bytes = load.record_bytes.round().max(1.0) as u32;
-        }
         if !desk.is_given("partitions") {
             workload.partitions = load.partitions;
-        }
-        if !desk.is_given("compression") {
-            load.codec.name().clone_into(&mut workload.compression);
-        }
-        if !desk.is_given("keys") && load.keyed_share >= 0.5 {
-            workload.keys = hone_record::Keys::Uniform { distinct: load.distinct_keys.max(1) };
         }
         workload.requests_per_s = load.times_ns.len() as f64 / workload.duration_s;
         // Until its own times are written down: as many, without a spread.
         workload.schedule = hone_record::Schedule::Uniform;
+        match &self.writers {
+            Ok(writers) => {
+                replica::shape(writers, workload, |option| desk.is_given(option))?;
+                asked.limits.extend(self.limits(writers));
+            }
+            Err(why) => {
+                self.shape_of_means(workload, desk);
+                asked.limits.push(format!(
+                    "The producers of {} are not replicated: {why}. The load has the topic's arrivals, and each record has the mean size of the \
+                     topic's ({:.0} bytes). Keys are drawn with equal chances, so a hot partition is not in this load.",
+                    self.topic, load.record_bytes
+                ));
+            }
+        }
         asked.load = format!(
             "the last {} s of topic {}: {} records of {:.0} bytes on average by {} producers to {} partitions, {}",
             workload.duration_s,
@@ -359,31 +403,76 @@ impl Recorded {
             workload.partitions,
             if load.keyed_share >= 0.5 { "keyed" } else { "without keys" }
         );
-        asked.limits.push(format!(
-            "Arrivals are {}'s own, in whole milliseconds, as its records were stamped; how many producers sent them a topic does not \
-             say, and is the number of --connections here. A producer that waited for answers would have sent otherwise under another \
-             setting: that is not in a recording. Contents were not taken: values compress as --compressible says.",
-            self.topic
-        ));
-        asked.limits.push(format!(
-            "Lost in the recording: every record has the mean size of {}'s ({:.0} bytes), keys are drawn with equal chances, and so records \
-             are spread evenly where the topic's may be skewed. A hot partition, which ends the wait of cold ones, is not in this load.",
-            self.topic, load.record_bytes
-        ));
         asked.limits.extend(load.notes.iter().cloned());
         load.notes.iter().for_each(|note| desk.progress.line(note));
+        Ok(())
     }
 
-    /// Puts the times into the run's folder, from where every window reads them.
-    pub(super) fn written(&self, folder: &RunFolder) -> Result<hone_record::Schedule> {
+    fn shape_of_means(&self, workload: &mut Workload, desk: &Desk) {
+        let load = &self.load;
+        if !desk.is_given("bytes") {
+            workload.record_bytes = load.record_bytes.round().max(1.0) as u32;
+        }
+        if !desk.is_given("compression") {
+            load.codec.name().clone_into(&mut workload.compression);
+        }
+        if !desk.is_given("keys") && load.keyed_share >= 0.5 {
+            workload.keys = hone_record::Keys::Uniform { distinct: load.distinct_keys.max(1) };
+        }
+    }
+
+    /// What a replica of these producers can't show.
+    fn limits(&self, writers: &Writers) -> Vec<String> {
+        let topic = &self.topic;
+        let mut limits = vec![format!(
+            "The load replicates {topic}'s producers: arrivals in whole milliseconds, sizes and partitions of its records. A producer that waits \
+             for answers would send otherwise under another setting: that is not in a recording. Contents are not taken: values compress as \
+             the topic's do today, whatever the size of the batch."
+        )];
+        if let Some(nameless) = writers.doubts.nameless {
+            limits.push(format!(
+                "At least {nameless} producers of {topic} have no id. There may be more: they are counted only where their batches overlap \
+                 (--connections says how many there are)."
+            ));
+        }
+        if writers.placing == Placing::Forced {
+            limits.push(format!(
+                "Records of {topic} without a key get one here, which puts them into the partition that they have in the topic. So a step that \
+                 changes partitions or the partitioner shows nothing of the topic."
+            ));
+        }
+        limits
+    }
+
+    /// The topic as it is, for the check of its replica.
+    fn today(&self) -> Option<Today> {
+        let writers = self.writers.as_ref().ok()?;
+        Some(Today { topic: self.topic.clone(), figures: writers.figures, doubts: writers.doubts.clone() })
+    }
+
+    /// Puts the records into the run's folder, from where every window reads them.
+    pub(super) fn write(&self, workload: &mut Workload, folder: &RunFolder) -> Result<()> {
+        let path = match &self.writers {
+            Ok(writers) => {
+                let path = folder.write_text("recording.txt", &replica::recording(writers))?;
+                let recording = Recording { path: path.display().to_string(), sha256: String::new() };
+                workload.recording = Some(recording);
+                path
+            }
+            Err(_) => folder.write_text("arrivals.txt", &self.arrivals()?)?,
+        };
+        let schedule = format!("replay:{}", path.display()).parse::<Written<hone_record::Schedule>>();
+        workload.schedule = schedule.map_err(Usage)?.0;
+        Ok(())
+    }
+
+    fn arrivals(&self) -> Result<String> {
         let first = self.load.times_ns.first().copied().unwrap_or_default();
         let mut text = String::with_capacity(self.load.times_ns.len() * 12);
         for time_ns in &self.load.times_ns {
             let since = time_ns - first;
             writeln!(text, "{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)?;
         }
-        let path = folder.write_text("arrivals.txt", &text)?;
-        let schedule = format!("replay:{}", path.display()).parse::<Written<hone_record::Schedule>>();
-        Ok(schedule.map_err(Usage)?.0)
+        Ok(text)
     }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use hone_batch::metrics::quantity::By;
 use hone_record::{BatchWatch, Envelope};
 use hone_tool::interrupt;
 use serde::Serialize;
@@ -29,7 +30,8 @@ const MOST_LENGTH_S: f64 = 366.0 * 86_400.0;
 /// Show batches by topic and core as the brokers count them, until it is interrupted.
 ///
 /// Bytes and records a batch, batches a second by topic and by core, what waits in front of the CPU and how busy each core is, the network,
-/// how many bytes go to the disk for each that was written, and how often it is flushed. Out of the brokers' own pages (--scrape, twice, with
+/// how many bytes go to the disk for each that was written, and how often it is flushed. Percentiles of the produce latency as the broker
+/// measures it, acknowledgements that timed out, and the lag of consumer groups. --by splits the topics by broker or by partition. Out of the brokers' own pages (--scrape, twice, with
 /// a while between), or out of a Prometheus server that scrapes them. Redpanda (internal and public endpoint), Apache Kafka through a JMX
 /// exporter, and the embedded broker are told by the names of their metrics. What a source does not export is called so, and is never a 0.
 #[derive(Debug, Args)]
@@ -37,6 +39,7 @@ const MOST_LENGTH_S: f64 = 366.0 * 86_400.0;
   hone batch watch --scrape http://127.0.0.1:9644/metrics            a Redpanda, every 5 s
   hone batch watch --scrape a:9644 --scrape b:9644 --scrape c:9644   a cluster of three
   hone batch watch --scrape a:9644/metrics --scrape a:9644/public_metrics --admin http://a:9644 --once
+  hone batch watch --scrape a:9644 --by partition --every 1m --once  each partition's batches
   hone batch watch --prometheus http://127.0.0.1:9090 --window 5m --once --json
   hone batch watch --prometheus http://127.0.0.1:9090 --queries      the PromQL of all of it
   hone batch watch --scrape a:9644 --every 1m --for 12h --keep looks.jsonl && hone batch cost looks.jsonl")]
@@ -46,6 +49,9 @@ pub(crate) struct Arguments {
     scrape: Vec<String>,
     #[command(flatten)]
     from: Prometheus,
+    /// Split the topics by broker, or by broker and partition.
+    #[arg(long, value_enum, default_value = "topic")]
+    by: Split,
     /// Redpanda's Admin API, which tells batches by client from 25.3 on.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
@@ -69,6 +75,27 @@ pub(crate) struct Arguments {
     queries: bool,
 }
 
+/// How far topics are split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Split {
+    /// By topic alone.
+    Topic,
+    /// By topic and broker.
+    Broker,
+    /// By topic, partition and broker.
+    Partition,
+}
+
+impl From<Split> for By {
+    fn from(split: Split) -> Self {
+        match split {
+            Split::Topic => Self::Topic,
+            Split::Broker => Self::Broker,
+            Split::Partition => Self::Partition,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     check(arguments)?;
     if arguments.queries {
@@ -83,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let mut strip = Strip::default();
     let (mut looks, mut planned) = (0_u32, begun);
     loop {
-        match meter.look() {
+        match meter.look(arguments.by.into()) {
             Ok(Seen::First) => {}
             Ok(Seen::Figures(mut watch)) => {
                 add_clients(&mut watch, admin.as_ref());

@@ -191,6 +191,7 @@ impl Arguments {
             }),
             partitions: asked.partitions,
             producers: asked.producers,
+            denser: None,
         }
     }
 

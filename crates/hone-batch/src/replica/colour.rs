@@ -1,0 +1,111 @@
+//! Producers without an id, told apart by their batches.
+//!
+//! A producer has one batch of a partition open at a time, and opens the next one no sooner than its linger after that. So the most batches
+//! of a partition that are open at the same time, each for a linger, are as many producers at least.
+
+use std::collections::BTreeMap;
+
+use crate::whatif::stream::{Producer, Stream, Who, Written};
+
+/// Colours beyond that are one.
+const MOST: usize = 1_000;
+/// Share of the linger that is believed: spans end late now and then, and a linger read off them is too long.
+const BELIEVED: f64 = 0.8;
+/// What whole milliseconds take from the distance of two batches.
+const CLOCK_US: u64 = 1_000;
+
+/// A batch with its records, as places in a producer's stream.
+struct Lot<'a> {
+    producer: &'a Producer,
+    written: Written,
+    places: Vec<usize>,
+}
+
+/// The producers with an id as they are, and those without one by the linger. Where there is none they stay as they were told apart: by
+/// batches that overlap.
+pub(super) fn told_apart(producers: &[Producer], linger_us: u64) -> Vec<Producer> {
+    let is_named = |producer: &&Producer| matches!(producer.who, Who::Id(_));
+    let wait_us = ((linger_us as f64 * BELIEVED) as u64).saturating_sub(CLOCK_US);
+    if wait_us == 0 || producers.iter().all(|producer| is_named(&producer)) {
+        return producers.to_vec();
+    }
+    let nameless: Vec<&Producer> = producers.iter().filter(|producer| !is_named(producer)).collect();
+    let mut by_partition: BTreeMap<u32, Vec<Lot<'_>>> = BTreeMap::new();
+    for lot in nameless.into_iter().flat_map(lots) {
+        by_partition.entry(lot.written.partition).or_default().push(lot);
+    }
+    let mut by_colour: BTreeMap<usize, Vec<Lot<'_>>> = BTreeMap::new();
+    for mut lots in by_partition.into_values() {
+        lots.sort_by_key(|lot| lot.written.begin_us);
+        let mut slots = Slots::default();
+        for lot in lots {
+            by_colour.entry(slots.taken_by(&lot.written, wait_us)).or_default().push(lot);
+        }
+    }
+    let of_colours = by_colour.into_iter().map(|(colour, lots)| joined(colour as u32, &lots));
+    producers.iter().filter(is_named).cloned().chain(of_colours).collect()
+}
+
+/// A producer's batches with their records. Within a partition both are in the order of offsets.
+fn lots(producer: &Producer) -> Vec<Lot<'_>> {
+    let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (place, partition) in producer.stream.partition.iter().enumerate() {
+        places.entry(*partition).or_default().push(place);
+    }
+    let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
+    let lot = |written: &Written| {
+        let from = taken.entry(written.partition).or_default();
+        let all = places.get(&written.partition).map_or(&[][..], Vec::as_slice);
+        let here = all.iter().copied().skip(*from).take(written.records as usize).collect::<Vec<_>>();
+        *from += here.len();
+        Lot { producer, written: *written, places: here }
+    };
+    producer.written.iter().map(lot).collect()
+}
+
+/// Producers of a partition: the begin and the end of the last batch of each.
+#[derive(Default)]
+struct Slots(Vec<(u64, u64)>);
+
+impl Slots {
+    /// The one of which a batch can be: of those that can, the one that has waited longest, so that all get about as much.
+    fn taken_by(&mut self, batch: &Written, wait_us: u64) -> usize {
+        let (begin_us, end_us) = (batch.begin_us, batch.begin_us + batch.span_ms * 1_000);
+        let can = |slot: &(usize, &(u64, u64))| {
+            let (begun_us, ended_us) = *slot.1;
+            ended_us <= begin_us && begun_us + wait_us <= begin_us
+        };
+        let free = self.0.iter().enumerate().filter(can).min_by_key(|(_, (begun_us, _))| *begun_us);
+        let slot = free.map_or(self.0.len(), |(slot, _)| slot).min(MOST);
+        match self.0.get_mut(slot) {
+            Some(known) => *known = (begin_us, end_us.max(known.1)),
+            None => self.0.push((begin_us, end_us)),
+        }
+        slot
+    }
+}
+
+/// One producer of these batches.
+fn joined(colour: u32, lots: &[Lot<'_>]) -> Producer {
+    let mut records: Vec<(u64, u32, u32, u32)> = Vec::new();
+    for lot in lots {
+        let stream = &lot.producer.stream;
+        let of = |values: &[u32], place: usize| values.get(place).copied().unwrap_or(0);
+        records.extend(lot.places.iter().map(|place| {
+            let at_us = stream.at_us.get(*place).copied().unwrap_or(0);
+            (
+                at_us,
+                of(&stream.partition, *place),
+                of(&stream.body_bytes, *place),
+                of(&stream.key_hash, *place),
+            )
+        }));
+    }
+    // Stable: records of a batch stay in their order.
+    records.sort_by_key(|(at_us, partition, ..)| (*at_us, *partition));
+    let mut stream = Stream::default();
+    records.iter().for_each(|(at_us, partition, bytes, key)| stream.push(*at_us, *partition, *bytes, *key));
+    let mut written: Vec<Written> = lots.iter().map(|lot| lot.written).collect();
+    written.sort_by_key(|batch| batch.begin_us);
+    Producer { who: Who::AtLeast(colour), stream, written, kept: BTreeMap::new() }
+}

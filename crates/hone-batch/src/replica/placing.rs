@@ -1,0 +1,228 @@
+//! Where a topic's records go, and how a load sends them there.
+//!
+//! A record with a key goes where its key puts it: the load's keys are chosen so that Kafka's murmur2 puts them into the same partition. A
+//! record without one goes where the client's own partitioner puts it, as long as that explains the topic.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use hone_kafka::partition_of_key;
+use hone_record::Recording;
+
+use super::{Known, Settings};
+use crate::whatif::Dice;
+use crate::whatif::stream::{NO_KEY, Producer, Stream, Who};
+
+/// Keys of a partition at most.
+const MOST_KEYS: usize = 64;
+/// Keys of a partition where records have none and have to be put there.
+const KEYS_TO_PLACE: usize = 16;
+/// So much of what a sticky partitioner does beyond chance makes a producer sticky.
+const STICKY: f64 = 0.7;
+/// A partition with so many times its share is hot, if chance does not explain it by so many standard deviations.
+const HOT: f64 = 1.25;
+const NO_CHANCE: f64 = 4.0;
+/// Numbers that are tried, for each that is needed where partitions have equal chances.
+const TRIES: u64 = 20;
+
+/// Where records go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placing {
+    /// There is one partition.
+    One,
+    /// Most records have keys, which put them where the topic has them.
+    ByKey,
+    /// The client chooses: it stays with a partition for a while.
+    Sticky {
+        /// How long, in milliseconds, where that is longer than the client would by itself.
+        stay_ms: Option<u64>,
+    },
+    /// The client deals them out to all partitions.
+    EachInTurn,
+    /// Records without keys get some, which put them where the topic has them: its partitions differ in load, or several producers write them
+    /// at a time who can't be told apart.
+    Forced,
+}
+
+/// How records without a key move between partitions.
+#[derive(Debug, Default)]
+struct Moves {
+    records: u64,
+    same: u64,
+    by_partition: BTreeMap<u32, u64>,
+    span_us: u64,
+}
+
+impl Moves {
+    fn add(&mut self, stream: &Stream) {
+        let keyless = stream.partition.iter().zip(&stream.key_hash).filter(|(_, hash)| **hash == NO_KEY);
+        let mut before = None;
+        for (partition, _) in keyless {
+            self.records += 1;
+            self.same += u64::from(before == Some(*partition));
+            *self.by_partition.entry(*partition).or_default() += 1;
+            before = Some(*partition);
+        }
+        let (first, last) = (stream.at_us.first().copied(), stream.at_us.last().copied());
+        self.span_us += last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
+    }
+
+    /// Share of the records that go where the one before went.
+    fn stays(&self) -> f64 {
+        self.same as f64 / self.records.max(1) as f64
+    }
+
+    /// The same, were partitions drawn anew for each record.
+    fn by_chance(&self) -> f64 {
+        let all = self.records.max(1) as f64;
+        self.by_partition.values().map(|count| (*count as f64 / all).powi(2)).sum()
+    }
+
+    /// Whether a client that stays with a partition for so long explains it. One that would move on with nearly every record does, too.
+    fn is_sticky(&self, stay_us: u64) -> bool {
+        let a_stay = self.records as f64 * stay_us as f64 / self.span_us.max(1) as f64;
+        let chance = self.by_chance();
+        let expected = 1.0 - (1.0 - chance) / (1.0 + a_stay);
+        self.stays() >= chance + STICKY * (expected - chance)
+    }
+
+    /// How long it stays, in microseconds.
+    fn stay_us(&self) -> u64 {
+        let moves = self.records.saturating_sub(self.same).max(1);
+        // A client that draws a partition may draw the same one again.
+        (self.span_us as f64 / moves as f64 * (1.0 - self.by_chance())) as u64
+    }
+
+    /// Whether a partition has more than its share, and not by the chance of so many moves.
+    fn is_skewed(&self, partitions: u32) -> bool {
+        let share = 1.0 / f64::from(partitions.max(1));
+        let most = self.by_partition.values().max().copied().unwrap_or(0) as f64 / self.records.max(1) as f64;
+        let moves = self.records.saturating_sub(self.same).max(1) as f64;
+        let scatter = (share * (1.0 - share) / moves).sqrt();
+        most > HOT * share && most - share > NO_CHANCE * scatter
+    }
+}
+
+impl Placing {
+    pub(super) fn of(producers: &[Producer], known: &Known, settings: &Settings) -> Self {
+        let (mut named, mut nameless) = (Moves::default(), Moves::default());
+        let (mut records, mut keyed) = (0_usize, 0_usize);
+        for producer in producers {
+            records += producer.stream.len();
+            keyed += producer.stream.key_hash.iter().filter(|hash| **hash != NO_KEY).count();
+            match producer.who {
+                Who::Id(_) => named.add(&producer.stream),
+                Who::AtLeast(_) => nameless.add(&producer.stream),
+            }
+        }
+        let mut all = Moves::default();
+        producers.iter().for_each(|producer| all.add(&producer.stream));
+        // librdkafka stays for twice its linger.
+        let stay_us = 2 * settings.linger_us;
+        if known.partitions <= 1 {
+            Self::One
+        } else if keyed * 2 > records {
+            Self::ByKey
+        } else if all.is_skewed(known.partitions) || !nameless.is_sticky(stay_us) {
+            Self::Forced
+        } else if named.is_sticky(stay_us) {
+            let longer_us = all.stay_us();
+            let stay_ms = (longer_us > stay_us + stay_us / 2).then_some(longer_us.div_ceil(1_000));
+            Self::Sticky { stay_ms: stay_ms.filter(|_| all.stays() > 0.5) }
+        } else {
+            Self::EachInTurn
+        }
+    }
+
+    /// Whether records without a key get one.
+    fn is_forced(self) -> bool {
+        self == Self::Forced
+    }
+}
+
+/// A producer whose records without a key go to partitions that are drawn by chance.
+pub(super) fn drawn(producer: &Producer, partitions: u32) -> Producer {
+    let mut dice = Dice::new(1);
+    let mut drawn = producer.clone();
+    for (partition, hash) in drawn.stream.partition.iter_mut().zip(&producer.stream.key_hash) {
+        if *hash == NO_KEY {
+            *partition = dice.below(partitions.into()) as u32;
+        }
+    }
+    drawn
+}
+
+/// Numbers of keys by partition.
+#[derive(Debug)]
+pub(super) struct Keys {
+    by_partition: BTreeMap<u32, Vec<u64>>,
+    /// Which of its partition's keys a key of the topic is, by partition and hash.
+    ranks: HashMap<(u32, u32), usize>,
+    next: BTreeMap<u32, usize>,
+    is_forced: bool,
+}
+
+impl Keys {
+    /// As many different keys in each partition as the topic has there, up to a bound.
+    pub(super) fn of(producers: &[Producer], partitions: u32, placing: Placing) -> Self {
+        let mut seen: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for stream in producers.iter().map(|producer| &producer.stream) {
+            for (partition, hash) in stream.partition.iter().zip(&stream.key_hash) {
+                if *hash != NO_KEY || placing.is_forced() {
+                    let hashes = seen.entry(*partition).or_default();
+                    if hashes.len() < MOST_KEYS {
+                        hashes.insert(*hash);
+                    }
+                }
+            }
+        }
+        let wanted = seen.iter().map(|(partition, hashes)| {
+            let is_keyless = hashes.contains(&NO_KEY);
+            (*partition, if is_keyless { hashes.len().max(KEYS_TO_PLACE) } else { hashes.len() })
+        });
+        let ranks = seen.iter().flat_map(|(partition, hashes)| {
+            hashes.iter().enumerate().map(|(rank, hash)| ((*partition, *hash), rank))
+        });
+        Self {
+            by_partition: numbers(partitions, &wanted.collect()),
+            ranks: ranks.collect(),
+            next: BTreeMap::new(),
+            is_forced: placing.is_forced(),
+        }
+    }
+}
+
+/// Numbers whose keys lie in these partitions, as many as are wanted in each.
+fn numbers(partitions: u32, wanted: &BTreeMap<u32, usize>) -> BTreeMap<u32, Vec<u64>> {
+    let mut found: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let mut left: usize = wanted.values().sum();
+    let each = wanted.values().max().map_or(0, |most| *most as u64);
+    let most = TRIES * (each + 1) * u64::from(partitions.max(1));
+    for number in 0..most {
+        if left == 0 {
+            break;
+        }
+        let partition = partition_of_key(Recording::key(number).as_bytes(), partitions);
+        let room = wanted.get(&partition).copied().unwrap_or(0);
+        let here = found.entry(partition).or_default();
+        if here.len() < room {
+            here.push(number);
+            left -= 1;
+        }
+    }
+    found
+}
+
+/// The key of a record: for equal keys of the topic an equal one, and for none the next one of the partition, where it has to be put there.
+pub(super) fn place(keys: &mut Keys, partition: u32, key_hash: u32) -> Option<u64> {
+    let known = keys.by_partition.get(&partition).filter(|known| !known.is_empty())?;
+    let place = match key_hash {
+        NO_KEY if !keys.is_forced => return None,
+        NO_KEY => {
+            let next = keys.next.entry(partition).or_default();
+            *next += 1;
+            *next
+        }
+        hash => keys.ranks.get(&(partition, hash)).copied().unwrap_or(hash as usize),
+    };
+    known.get(place % known.len()).copied()
+}

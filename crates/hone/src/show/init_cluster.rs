@@ -1,0 +1,49 @@
+//! What `hone init HOST:PORT` saw and wrote, as text.
+
+use super::init::to_fill_in;
+use super::table::table;
+use super::{count, number, wrapped};
+use crate::cmd::init_cluster::{SeenTopic, WrittenOfCluster};
+
+/// Topics that are listed.
+const MOST_LISTED: usize = 20;
+
+/// The topics, which one was chosen and why, and what is left to the user.
+pub(crate) fn text(found: &WrittenOfCluster) -> String {
+    let head = ["topic", "partitions", "records/s", "batches/s", "bytes/batch", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(found.topics.iter().take(MOST_LISTED).map(|topic| row(topic, &found.topic)));
+    let mut out = format!("Topics of {}, records/s while Hone watched:\n{}", found.cluster, table(&rows));
+    let more = found.topics.len().saturating_sub(MOST_LISTED);
+    if more > 0 {
+        out.push_str(&format!("  and {} more\n", count(more as u64)));
+    }
+    out.push_str(&format!("\n{}\n", wrapped(&format!("Topic {}: {}.", found.topic, found.why))));
+    if let Some(producers) = found.producers {
+        out.push_str(&format!("Producers that the load replicates: {producers}\n"));
+    }
+    found.notes.iter().for_each(|note| out.push_str(&format!("note: {}\n", wrapped(note))));
+    out.push_str(&format!("\nWritten: {}\n", found.file.display()));
+    if let Some(recording) = &found.recording {
+        out.push_str(&format!("Written: {} (the topic's records, without contents)\n", recording.display()));
+    }
+    out.push_str(&to_fill_in(&found.fill_in));
+    out.push_str(&format!("Then: hone tune {} --dry-run\n", found.file.display()));
+    if found.topics.len() > 1 {
+        out.push_str("For another topic: --topic NAME --output FILE\n");
+    }
+    out
+}
+
+fn row(topic: &SeenTopic, chosen: &str) -> Vec<String> {
+    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    let mark = if topic.topic == chosen { " *" } else { "" };
+    vec![
+        format!("{}{mark}", topic.topic),
+        topic.partitions.to_string(),
+        number(topic.records_per_s),
+        or_dash(topic.batches_per_s),
+        or_dash(topic.bytes_per_batch),
+        topic.verdict.unwrap_or("-").to_owned(),
+    ]
+}

@@ -36,6 +36,8 @@ pub mod disks;
 pub mod doctor;
 mod error;
 pub mod export;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod glob;
 pub mod held;
 pub mod journal;

@@ -7,9 +7,9 @@ use clap::Args;
 use hone_record::{Keys, Schedule, Sizes, Workload};
 
 use super::client::ClientOptions;
-use crate::Usage;
 use crate::experiment::{Acks, WorkloadFile};
 use crate::notation::{Seconds, Written};
+use crate::{Usage, producer};
 
 /// The load.
 #[derive(Debug, Args)]
@@ -36,8 +36,8 @@ pub(crate) struct WorkloadOptions {
     /// Records in each batch.
     #[arg(long, default_value_t = 1)]
     records: u32,
-    /// Bytes of each record's value, or their mean; 100 unless --sizes says otherwise.
-    #[arg(long)]
+    /// Bytes of each record's value, or their mean: 1024, 1KiB; 100 unless --sizes says otherwise.
+    #[arg(long, value_name = "SIZE", value_parser = record_bytes)]
     bytes: Option<u32>,
     /// How sizes spread: `fixed`, `uniform:50-500`, `lognormal:SIGMA` (around --bytes).
     #[arg(long, default_value = "fixed", value_parser = written::<Sizes>)]
@@ -182,6 +182,11 @@ impl WorkloadOptions {
 }
 
 /// For clap, which wants a function and no trait.
+fn record_bytes(text: &str) -> Result<u32, String> {
+    let found = producer::bytes(text)?;
+    found.try_into().map_err(|_| format!("`{text}` is larger than a record can be"))
+}
+
 fn written<T>(text: &str) -> Result<Written<T>, String>
 where
     Written<T>: std::str::FromStr<Err = String>,
@@ -197,4 +202,19 @@ fn properties(pairs: &[String]) -> Result<BTreeMap<String, String>> {
         Ok((key.to_owned(), value.to_owned()))
     };
     pairs.iter().map(property).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::record_bytes;
+
+    #[test]
+    fn the_size_of_a_record_has_units() {
+        for (text, expected) in [("100", 100), ("1KiB", 1_024), ("1kB", 1_000), ("2 MiB", 2 << 20)] {
+            assert_eq!(record_bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "KiB", "1x", "-1", "4GiB", "1.5KiB"] {
+            assert!(record_bytes(text).is_err(), "{text}");
+        }
+    }
 }

@@ -408,10 +408,40 @@ fn an_explanation_is_lent_only_to_those_that_it_explains() {
     assert!(alike.notes.iter().all(|note| !note.contains("producer(s)")), "{:?}", alike.notes);
     let few_others = of(&[(30.0, &other); 6]);
     assert!(few_others.predicted.is_some(), "{:?}", few_others.refused);
-    assert!(few_others.notes.iter().any(|note| note.starts_with("6 producer(s) are in none")));
+    assert!(few_others.notes.iter().any(|note| note.contains("of 6 producer(s)")));
     let many_others = of(&[(45.0, &other); 60]);
     let why = many_others.refused.expect("a fifth of the batches");
     assert!(why.contains("only the 64 largest producers"), "{why}");
+}
+
+/// Without a linger librdkafka draws a partition for each record, as an application might. A linger makes it stay.
+#[test]
+fn a_client_that_draws_a_partition_for_each_record_stays_with_a_linger() {
+    let one = Brokers::one();
+    let rules = Client::Librdkafka.defaults().with_linger_us(0);
+    let arrivals = poisson(&[47.5; 4], 60.0, 11);
+    let gathered = gather(&written(&arrivals, &rules, &one, 3), 4);
+    let change = Change { linger_us: Some(100_000), ..Change::default() };
+    let stays = rules.with_linger_us(100_000);
+    let plan = Plan {
+        rules: &stays,
+        brokers: &one,
+        shrink: &Shrink::constant(0.4),
+        placing: Placing::Anew { partitions: 4, moves_keys: false, seed: 3 },
+        window_us: 60_000_000,
+        blocks: 1,
+        keeps_batches: false,
+    };
+    let truth = replay(&stream(&arrivals), &plan).total.batches as f64 / 60.0;
+    for client in [None, Some(Client::Librdkafka)] {
+        let case =
+            Case { told: Told { client, is_open_loop: true, ..Told::default() }, ..case(&gathered, 4) };
+        let found = what_if(&case, &change, &|| true).unwrap();
+        let then = found.predicted.unwrap_or_else(|| panic!("{:?}", found.refused)).batches_per_s;
+        near(then.value, truth, 0.1);
+        assert!(then.low <= truth && then.high > 2.5 * truth, "{then:?} of {truth}");
+        assert!(found.notes.iter().any(|note| note.contains("by the client or by the application")));
+    }
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub struct Listed {
     pub topic: String,
     /// Partitions.
     pub partitions: usize,
+    /// Replicas of a partition, with the leader; the most that one has.
+    pub replicas: usize,
     /// Whether it is the cluster's own, such as `__consumer_offsets`.
     pub is_internal: bool,
 }
@@ -299,8 +301,13 @@ impl Admin {
         let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
         let listed = answer.topics.iter().filter_map(|topic| {
             let name = topic.name.as_ref()?.to_string();
-            let (partitions, is_internal) = (topic.partitions.len(), topic.is_internal);
-            Some(Listed { topic: name, partitions, is_internal })
+            let replicas = topic.partitions.iter().map(|partition| partition.replica_nodes.len()).max();
+            Some(Listed {
+                topic: name,
+                partitions: topic.partitions.len(),
+                replicas: replicas.unwrap_or(0),
+                is_internal: topic.is_internal,
+            })
         });
         let mut found: Vec<Listed> = listed.collect();
         found.sort_by(|one, other| one.topic.cmp(&other.topic));

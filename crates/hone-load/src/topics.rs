@@ -841,7 +841,7 @@ mod tests {
         assert!(error.contains("TOPIC_AUTHORIZATION_FAILED; reading it needs READ and DESCRIBE"), "{error}");
         assert_eq!(
             topics.list().unwrap()[0],
-            Listed { topic: "t".to_owned(), partitions: 0, is_internal: false }
+            Listed { topic: "t".to_owned(), partitions: 0, replicas: 0, is_internal: false }
         );
     }
 }

@@ -10,17 +10,13 @@ use hone_record::Recording;
 
 use super::{Known, Settings};
 use crate::whatif::Dice;
-use crate::whatif::stream::{NO_KEY, Producer, Stream, Who};
+use crate::whatif::moves::Moves;
+use crate::whatif::stream::{NO_KEY, Producer, Who};
 
 /// Keys of a partition at most.
 const MOST_KEYS: usize = 64;
 /// Keys of a partition where records have none and have to be put there.
 const KEYS_TO_PLACE: usize = 16;
-/// So much of what a sticky partitioner does beyond chance makes a producer sticky.
-const STICKY: f64 = 0.7;
-/// A partition with so many times its share is hot, if chance does not explain it by so many standard deviations.
-const HOT: f64 = 1.25;
-const NO_CHANCE: f64 = 4.0;
 /// Numbers that are tried, for each that is needed where partitions have equal chances.
 const TRIES: u64 = 20;
 
@@ -41,65 +37,6 @@ pub enum Placing {
     /// Records without keys get some, which put them where the topic has them: its partitions differ in load, or several producers write them
     /// at a time who can't be told apart.
     Forced,
-}
-
-/// How records without a key move between partitions.
-#[derive(Debug, Default)]
-struct Moves {
-    records: u64,
-    same: u64,
-    by_partition: BTreeMap<u32, u64>,
-    span_us: u64,
-}
-
-impl Moves {
-    fn add(&mut self, stream: &Stream) {
-        let keyless = stream.partition.iter().zip(&stream.key_hash).filter(|(_, hash)| **hash == NO_KEY);
-        let mut before = None;
-        for (partition, _) in keyless {
-            self.records += 1;
-            self.same += u64::from(before == Some(*partition));
-            *self.by_partition.entry(*partition).or_default() += 1;
-            before = Some(*partition);
-        }
-        let (first, last) = (stream.at_us.first().copied(), stream.at_us.last().copied());
-        self.span_us += last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
-    }
-
-    /// Share of the records that go where the one before went.
-    fn stays(&self) -> f64 {
-        self.same as f64 / self.records.max(1) as f64
-    }
-
-    /// The same, were partitions drawn anew for each record.
-    fn by_chance(&self) -> f64 {
-        let all = self.records.max(1) as f64;
-        self.by_partition.values().map(|count| (*count as f64 / all).powi(2)).sum()
-    }
-
-    /// Whether a client that stays with a partition for so long explains it. One that would move on with nearly every record does, too.
-    fn is_sticky(&self, stay_us: u64) -> bool {
-        let a_stay = self.records as f64 * stay_us as f64 / self.span_us.max(1) as f64;
-        let chance = self.by_chance();
-        let expected = 1.0 - (1.0 - chance) / (1.0 + a_stay);
-        self.stays() >= chance + STICKY * (expected - chance)
-    }
-
-    /// How long it stays, in microseconds.
-    fn stay_us(&self) -> u64 {
-        let moves = self.records.saturating_sub(self.same).max(1);
-        // A client that draws a partition may draw the same one again.
-        (self.span_us as f64 / moves as f64 * (1.0 - self.by_chance())) as u64
-    }
-
-    /// Whether a partition has more than its share, and not by the chance of so many moves.
-    fn is_skewed(&self, partitions: u32) -> bool {
-        let share = 1.0 / f64::from(partitions.max(1));
-        let most = self.by_partition.values().max().copied().unwrap_or(0) as f64 / self.records.max(1) as f64;
-        let moves = self.records.saturating_sub(self.same).max(1) as f64;
-        let scatter = (share * (1.0 - share) / moves).sqrt();
-        most > HOT * share && most - share > NO_CHANCE * scatter
-    }
 }
 
 impl Placing {

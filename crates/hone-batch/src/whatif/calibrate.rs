@@ -98,16 +98,21 @@ impl Fit {
     }
 }
 
+/// In words, where whole milliseconds tell it.
+fn hardly_below(gap_ms: f64) -> String {
+    if gap_ms < 1.0 { String::new() } else { format!(", hardly ever below {gap_ms:.1} ms") }
+}
+
 /// Why a producer's batches can't be explained.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unexplained {
     /// It waits for answers.
     #[error(
-        "open-loop replay is wrong here: it looks like {} that wait for every answer ({gap_ms:.1} ms from send to send, hardly \
-         ever below {least_gap_ms:.1} ms); more linger would only make each send slower. Make the sends asynchronous, or say --open-loop \
+        "open-loop replay is wrong here: it looks like {} that wait for every answer ({gap_ms:.1} ms from send to send{}); more linger would only make each send slower. Make the sends asynchronous, or say --open-loop \
          if a timer sends them",
-        threads.map_or_else(|| "threads".to_owned(), |threads| format!("{threads} thread(s)"))
+        threads.map_or_else(|| "threads".to_owned(), |threads| format!("{threads} thread(s)")),
+        hardly_below(*least_gap_ms)
     )]
     ClosedLoop {
         /// Threads that wait; `None` where they can't be counted.

@@ -13,6 +13,7 @@ pub mod calibrate;
 pub mod client;
 mod denser;
 pub mod infer;
+pub(crate) mod moves;
 pub mod predict;
 pub mod shrink;
 pub mod simulate;

@@ -19,9 +19,10 @@ use super::calibrate::{
 use super::client::{Client, Keyless, Rules};
 use super::denser;
 use super::infer::codec;
+use super::moves::Moves;
 use super::shrink::{Shrink, measure};
 use super::simulate::{Block, Brokers, Placing, Plan, Replay, Trigger, replay};
-use super::stream::{Circumstances, Gathered, NO_KEY, Producer, Stream, Who};
+use super::stream::{Circumstances, Gathered, Producer, Stream, Who};
 use super::waiting;
 use crate::histogram::Histogram;
 use crate::tally::PAGE_BYTES;
@@ -100,8 +101,30 @@ struct Explained<'a> {
     fits: Vec<Fit>,
     source: Source,
     refused: Option<Unexplained>,
-    /// Records without a key stay with a partition for a while.
-    is_sticky: bool,
+    /// How its records without a key move between partitions.
+    moves: Moves,
+}
+
+/// Who puts records without a key into their partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chooser {
+    /// The client's own partitioner.
+    Client,
+    /// The application, or the client: with so short a time at a partition both look alike.
+    ClientOrSender,
+    /// The application.
+    Sender,
+}
+
+/// One of the ways in which a change can be replayed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Way {
+    /// Which of each producer's explanations.
+    fit: usize,
+    /// Each partition is sent for itself.
+    alone: bool,
+    /// Records that the client or the application may have placed stay where they are.
+    stays: bool,
 }
 
 /// Where a producer's settings are from.
@@ -149,7 +172,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         change: change.words(),
         producers: explained.iter().take(MOST_LISTED).map(told_of).collect(),
         more_producers: explained.len().saturating_sub(MOST_LISTED) as u64,
-        today: written_figures(included_or_all(&explained), gathered.span_us),
+        today: written_figures(&explained, unexplained.is_none(), gathered.span_us),
         replayed: None,
         predicted: None,
         refused,
@@ -158,10 +181,10 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         batches_packed: packing.shrinks.iter().map(|(_, shrink)| shrink.tries).max().unwrap_or(0),
         notes: notes(case, &explained),
     };
-    let unexplained = if included.is_empty() {
+    let unexplained = if unexplained.is_some() || included.is_empty() {
         unexplained
     } else {
-        let today = replay_all(case, &included, &Change::default(), 0, false, &packing);
+        let today = replay_all(case, &included, &Change::default(), Way::default(), &packing);
         record.replayed = Some(figures(&today, gathered.span_us.max(1)));
         let unexplained = unexplained.or_else(|| off_together(&included, &today));
         if unexplained.is_none() {
@@ -218,7 +241,8 @@ fn predict(
         tolerable_us: case.tolerable_us,
         cheapest: &record.cheapest,
     };
-    record.advice = Some(replayed.advice(&|change| replay_all(case, included, change, 0, false, packing)));
+    record.advice =
+        Some(replayed.advice(&|change| replay_all(case, included, change, Way::default(), packing)));
 }
 
 /// The client's own bound on records, where batches end at a smaller one.
@@ -277,7 +301,7 @@ fn explain<'a>(case: &'a Case<'_>, packing: &Packing, go_on: &dyn Fn() -> bool) 
     for producer in case.gathered.producers.iter().take(MOST_EXPLAINED) {
         let codec = codec(&producer.written);
         let found = calibrate(producer, &case.told, &brokers, packing.of(codec), go_on);
-        all.push(Explained::new(producer, codec, found, Source::Own));
+        all.push(Explained::new(producer, codec, found, Source::Own, case.partitions));
     }
     let lenders = lenders(&all);
     for producer in case.gathered.producers.iter().skip(MOST_EXPLAINED) {
@@ -288,7 +312,7 @@ fn explain<'a>(case: &'a Case<'_>, packing: &Packing, go_on: &dyn Fn() -> bool) 
         } else {
             Err(Unexplained::Stopped)
         };
-        all.push(Explained::new(producer, codec, found, Source::Tried));
+        all.push(Explained::new(producer, codec, found, Source::Tried, case.partitions));
     }
     if let Some(common) = lenders.first() {
         all.iter_mut().for_each(|each| each.take_over(common));
@@ -313,12 +337,37 @@ impl<'a> Explained<'a> {
         codec: Codec,
         found: Result<Vec<Fit>, Unexplained>,
         source: Source,
+        partitions: u32,
     ) -> Self {
         let (fits, refused) = match found {
             Ok(fits) => (fits, None),
             Err(refused) => (Vec::new(), Some(refused)),
         };
-        Self { producer, codec, fits, source, refused, is_sticky: is_sticky(&producer.stream) }
+        let mut moves = Moves::default();
+        moves.add(&producer.stream);
+        let mut found = Self { producer, codec, fits, source, refused, moves };
+        found.prefer_those_that_place(partitions);
+        found
+    }
+
+    /// Batches alone tell clients without a linger apart poorly: those whose partitioner explains the partitions, too, come first.
+    fn prefer_those_that_place(&mut self, partitions: u32) {
+        let mut fits = std::mem::take(&mut self.fits);
+        fits.sort_by_key(|fit| self.chooser(&fit.rules, partitions) == Chooser::Sender);
+        self.fits = fits;
+    }
+
+    /// Whether the client of these rules chooses the partition of records without a key, as far as the topic shows it.
+    fn chooser(&self, rules: &Rules, partitions: u32) -> Chooser {
+        match rules.keyless {
+            _ if self.moves.is_shown() => Chooser::Client,
+            Keyless::ByTime { us } if self.moves.may_be_sticky(us, partitions) => Chooser::ClientOrSender,
+            _ => Chooser::Sender,
+        }
+    }
+
+    fn may_be_either(&self, partitions: u32) -> bool {
+        self.fits.iter().any(|fit| self.chooser(&fit.rules, partitions) == Chooser::ClientOrSender)
     }
 
     /// Takes the settings of another one where its own batches are too few to say anything.
@@ -345,24 +394,6 @@ fn maps(case: &Case<'_>) -> Vec<Brokers> {
         None if case.partitions > 1 => vec![one.clone(), one.each_alone(case.partitions)],
         None => vec![one],
     }
-}
-
-/// Whether runs of records without a key stay with a partition far longer than their shares would have it.
-fn is_sticky(stream: &Stream) -> bool {
-    let keyless = || stream.partition.iter().zip(&stream.key_hash).filter(|(_, hash)| **hash == NO_KEY);
-    let mut counts = vec![0_u64; stream.partitions() as usize];
-    let (mut same, mut all, mut before) = (0_u64, 0_u64, None);
-    for (partition, _) in keyless() {
-        if let Some(count) = counts.get_mut(*partition as usize) {
-            *count += 1;
-        }
-        same += u64::from(before == Some(*partition));
-        all += 1;
-        before = Some(*partition);
-    }
-    let total = all.max(1) as f64;
-    let by_share: f64 = counts.iter().map(|count| (*count as f64 / total).powi(2)).sum();
-    by_share < 0.99 && same as f64 / total > by_share + 0.5 * (1.0 - by_share)
 }
 
 fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Packing) -> Option<String> {
@@ -445,13 +476,12 @@ fn changed(fit: &Rules, change: &Change) -> Rules {
     rules
 }
 
-/// All producers under a change, with the n-th of each one's explanations.
+/// All producers under a change.
 fn replay_all(
     case: &Case<'_>,
     included: &[&Explained<'_>],
     change: &Change,
-    which: usize,
-    alone: bool,
+    way: Way,
     packing: &Packing,
 ) -> Replay {
     let partitions = change.partitions.unwrap_or(case.partitions).max(1);
@@ -462,13 +492,18 @@ fn replay_all(
         None => included.iter().map(|each| (&each.producer.stream, *each)).collect(),
     };
     for (stream, each) in streams {
-        let Some(fit) = each.fits.get(which).or(each.fits.first()) else { continue };
+        let Some(fit) = each.fits.get(way.fit).or(each.fits.first()) else { continue };
         let rules = changed(&fit.rules, change);
-        let mut brokers = if alone { fit.brokers.each_alone(partitions) } else { fit.brokers.clone() };
-        if change.partitions.is_some() && !alone {
+        let mut brokers = if way.alone { fit.brokers.each_alone(partitions) } else { fit.brokers.clone() };
+        if change.partitions.is_some() && !way.alone {
             brokers.leads.truncate(case.partitions as usize);
         }
-        let chooses_anew = *change != Change::default() && each.is_sticky;
+        let chooses = match each.chooser(&fit.rules, case.partitions) {
+            Chooser::Client => true,
+            Chooser::ClientOrSender => !way.stays,
+            Chooser::Sender => false,
+        };
+        let chooses_anew = *change != Change::default() && chooses;
         let is_anew = change.partitioner.is_some() || change.partitions.is_some() || chooses_anew;
         let placing = if is_anew {
             Placing::Anew { partitions, moves_keys: change.partitions.is_some(), seed: case.seed }
@@ -511,10 +546,13 @@ fn foresee(
 ) -> ForeseenBatches {
     let window_us = denser::window_us(case.gathered.span_us, change.denser);
     let most_fits = included.iter().map(|each| each.fits.len()).max().unwrap_or(1);
+    let is_either = included.iter().any(|each| each.may_be_either(case.partitions));
     let mut replays = Vec::new();
-    for which in 0..most_fits {
-        for alone in [false, true].into_iter().filter(|_| go_on()) {
-            replays.push(replay_all(case, included, change, which, alone, packing));
+    for fit in 0..most_fits {
+        for (alone, stays) in [(false, false), (true, false), (false, true), (true, true)] {
+            if go_on() && (is_either || !stays) {
+                replays.push(replay_all(case, included, change, Way { fit, alone, stays }, packing));
+            }
         }
     }
     let all: Vec<BatchFigures> = replays.iter().map(|replay| figures(replay, window_us)).collect();
@@ -609,7 +647,7 @@ fn cheapest(
                 batch_bytes: (cap != batch_bytes).then_some(cap),
                 ..Change::default()
             };
-            replay_all(case, included, &change, 0, false, packing)
+            replay_all(case, included, &change, Way::default(), packing)
         };
         let reaches = |done: &Replay| done.total.mean_bytes() >= target_bytes as f64;
         let setting = |linger_us: Option<u64>, done: &Replay| CheapestSetting {
@@ -689,18 +727,11 @@ pub fn figures(done: &Replay, window_us: u64) -> BatchFigures {
     }
 }
 
-fn included_or_all<'a, 'b>(all: &'a [Explained<'b>]) -> Vec<&'a Producer>
-where
-    'b: 'a,
-{
-    let is_any = all.iter().any(|each| !each.fits.is_empty());
-    all.iter().filter(|each| !is_any || !each.fits.is_empty()).map(|each| each.producer).collect()
-}
-
-/// What was written, in numbers.
-fn written_figures(producers: Vec<&Producer>, span_us: u64) -> BatchFigures {
+/// What was written, in numbers: by all producers, or by those that are explained where a prediction is compared with it.
+fn written_figures(all: &[Explained<'_>], is_predicted: bool, span_us: u64) -> BatchFigures {
     let (mut sizes, mut batches, mut records, mut bytes, mut pages) = (Histogram::default(), 0, 0, 0, 0);
-    for batch in producers.iter().flat_map(|producer| &producer.written) {
+    let producers = all.iter().filter(|each| !is_predicted || !each.fits.is_empty());
+    for batch in producers.flat_map(|each| &each.producer.written) {
         let size = u64::from(batch.wire_bytes);
         sizes.add(size, 1);
         batches += 1;
@@ -773,7 +804,11 @@ fn notes(case: &Case<'_>, all: &[Explained<'_>]) -> Vec<String> {
     let of_producers = [
         (
             refused > 0,
-            format!("{refused} producer(s) are in none of the figures, since today's batches of theirs are unexplained"),
+            format!(
+                "Hone can't explain the batches of {refused} producer(s), {:.0} % of all: they are not replayed",
+                100.0 * all.iter().filter(|each| each.refused.is_some()).map(Explained::batches).sum::<u64>() as f64
+                    / all.iter().map(Explained::batches).sum::<u64>().max(1) as f64
+            ),
         ),
         (
             lent > 0,
@@ -796,7 +831,12 @@ fn notes(case: &Case<'_>, all: &[Explained<'_>]) -> Vec<String> {
             "leaders are not known; the range goes from all partitions at one broker to each at its own".to_owned(),
         ),
         (
-            all.iter().any(|each| each.is_sticky),
+            all.iter().any(|each| each.may_be_either(case.partitions)),
+            "records without a key may have been placed by the client or by the application: the value is for the client, the range has both"
+                .to_owned(),
+        ),
+        (
+            all.iter().any(|each| each.moves.is_shown()),
             "records without a key go where the client's sticky partitioner puts them by chance; another chance gives slightly other figures"
                 .to_owned(),
         ),

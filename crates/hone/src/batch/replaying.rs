@@ -6,11 +6,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use hone_batch::segments::{layout_of, walk};
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::predict::{Case, Change, what_if};
-use hone_batch::whatif::stream::{Gathered, Gatherer, Limits};
+use hone_batch::whatif::stream::{Gate, Gathered, Gatherer, Limits};
 use hone_kafka::Batch;
 use hone_load::{At, ReadLimits, ReadingEnd, Topics};
 use hone_record::WhatIf;
@@ -168,8 +168,26 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
             }
         }
     }
-    let gathered = gatherer.finish().with_context(|| format!("topic {topic} can't be replayed"))?;
+    let gathered = finished(gatherer, topic, came.lost.first().map(|lost| lost.why.as_str()))?;
     Ok(Window { topic: topic.to_owned(), gathered, partitions, leads: Some(leads), notes })
+}
+
+/// All that was gathered, unless it can't be replayed. `lost` says why records are missing.
+fn finished(gatherer: Gatherer, topic: &str, lost: Option<&str>) -> Result<Gathered> {
+    let gathered = gatherer.finish().map_err(|gate| match lost {
+        Some(why) if gate == Gate::Empty => {
+            let right = if why.contains("AUTHORIZATION") { " (you need READ on the topic)" } else { "" };
+            anyhow!("topic {topic} could not be read: {why}{right}")
+        }
+        _ => anyhow::Error::new(gate).context(format!("topic {topic} can't be replayed")),
+    })?;
+    if gathered.span_us == 0 {
+        bail!(
+            "topic {topic} can't be replayed: all {} records in the window came at one moment, which gives no rate; take a longer window (--last)",
+            gathered.circumstances.records
+        );
+    }
+    Ok(gathered)
 }
 
 /// From segment files, or folders that hold them: Kafka's and the embedded broker's, or Redpanda's.
@@ -206,7 +224,7 @@ pub(crate) fn of_files(topic: String, mut files: BTreeMap<i32, Vec<PathBuf>>, wi
         notes.push(format!("{why}: the window ends where all partitions had been read to"));
         gatherer.cut_to_common_end(|partition| readers.contains_key(&partition));
     }
-    let gathered = gatherer.finish().with_context(|| format!("topic {topic} can't be replayed"))?;
+    let gathered = finished(gatherer, &topic, None)?;
     Ok(Window { topic, gathered, partitions, leads: None, notes })
 }
 

@@ -1,5 +1,6 @@
 //! `hone batch plan`: one cluster or two.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -92,9 +93,9 @@ struct CeilingOptions {
     /// How often consumers read each byte; as the counters show it unless given, else 1.
     #[arg(long, value_name = "K", value_parser = not_negative)]
     fan_out: Option<f64>,
-    /// Replicas of each partition, with the leader.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    replication_factor: u32,
+    /// Replicas of each partition, with the leader; as the topics have them unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    replication_factor: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -190,8 +191,21 @@ impl HistoryOptions {
 #[derive(Debug, Default)]
 struct Read {
     topics: Vec<WhatIf>,
+    /// Replicas of each topic's partitions.
+    replicas: Vec<usize>,
     brokers: usize,
     notes: Vec<String>,
+}
+
+impl Read {
+    /// Replicas of a byte: the mean of the topics by their bytes.
+    fn replicas(&self) -> f64 {
+        let weighed = || {
+            self.topics.iter().map(|topic| topic.today.bytes_per_s.max(f64::MIN_POSITIVE)).zip(&self.replicas)
+        };
+        let bytes: f64 = weighed().map(|(bytes, _)| bytes).sum();
+        weighed().map(|(bytes, replicas)| bytes * (*replicas).max(1) as f64).sum::<f64>() / bytes
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
@@ -230,7 +244,7 @@ fn planned(
         network: ceilings.network,
         disk: ceilings.disk,
         fan_out: ceilings.fan_out,
-        replicas: f64::from(ceilings.replication_factor),
+        replicas: ceilings.replication_factor.map_or_else(|| read.replicas(), f64::from),
         brokers: read.brokers as f64,
     };
     plan(&asked, &Known { topics: &read.topics, model, watch })
@@ -239,6 +253,8 @@ fn planned(
 fn read(arguments: &Arguments, watch: Option<&BatchWatch>, desk: &Desk) -> Result<Read> {
     let mut cluster = Topics::enter(&arguments.broker, &arguments.security.security()?)?;
     let names = names(arguments, watch, &mut cluster)?;
+    let replicas: BTreeMap<String, usize> =
+        cluster.list()?.into_iter().map(|listed| (listed.topic, listed.replicas)).collect();
     let mut read = Read::default();
     for (number, name) in names.iter().enumerate() {
         if interrupt::requested() {
@@ -248,6 +264,7 @@ fn read(arguments: &Arguments, watch: Option<&BatchWatch>, desk: &Desk) -> Resul
         match replayed(arguments, &mut cluster, name) {
             Ok((topic, brokers)) => {
                 read.brokers = read.brokers.max(brokers);
+                read.replicas.push(replicas.get(name).copied().unwrap_or(1));
                 read.topics.push(topic);
             }
             // One that was named alone is all that was asked for.

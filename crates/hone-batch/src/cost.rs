@@ -96,8 +96,8 @@ impl Point {
 pub enum NoCosts {
     /// Too short.
     #[error(
-        "{points} points are no history: at least {LEAST_POINTS} are needed, and the load must have changed between them\n  next: a longer \
-         stretch (--last 6h), or shorter steps"
+        "{points} points are no history: at least {LEAST_POINTS} are needed, and the load must have changed between them\n  next: give a \
+         longer history, or one with shorter steps"
     )]
     TooFew {
         /// Points with all that is needed.

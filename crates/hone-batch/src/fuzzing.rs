@@ -27,7 +27,7 @@ pub fn sets(data: &[u8]) {
 pub fn segments(data: &[u8]) {
     for layout in [layout_of(data), Some(Layout::Wire), Some(Layout::Redpanda)].into_iter().flatten() {
         let mut sight = Sight::new("fuzzed", 1, DEPTH);
-        let walked = sight.take_segment(0, layout, data);
+        let walked = sight.take_segment(0, layout, i64::MIN, data);
         assert!(walked <= data.len(), "{walked} of {} bytes", data.len());
         finish(sight, data.len() as u64);
     }

@@ -446,7 +446,7 @@ impl Question<'_> {
         let mut notes = Vec::new();
         if self.known.model.is_none() {
             notes.push(
-                "the CPU is not predicted: that needs the cluster's history (--prometheus or --history)"
+                "the CPU is not predicted: that needs a history of the cluster with enough points (--prometheus or --history)"
                     .to_owned(),
             );
         }

@@ -5,7 +5,7 @@
 //! batches ([`colour`]), partitions are kept by keys that Kafka's partitioner puts there ([`placing`]), and settings are those by which the
 //! client's own rules, replayed, make the topic's batches ([`crate::whatif::calibrate`]).
 
-mod colour;
+pub(crate) mod colour;
 mod placing;
 
 use hone_kafka::batch::HEADER_BYTES;

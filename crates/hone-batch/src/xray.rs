@@ -115,13 +115,15 @@ impl Sight {
         next
     }
 
-    /// Takes a piece of a segment. Answers how many bytes of it are whole batches.
-    pub fn take_segment(&mut self, partition: i32, layout: Layout, bytes: &[u8]) -> usize {
+    /// Takes a piece of a segment, of batches with a record that is no older than `since_ms`. Answers how many bytes of it are whole batches.
+    pub fn take_segment(&mut self, partition: i32, layout: Layout, since_ms: i64, bytes: &[u8]) -> usize {
         let (passed, walked) = {
             let (mut number, mut this) = (0_u64, &mut *self);
             walk(bytes, layout, |seen, batch| {
-                Self::add(&mut this, partition, seen, batch, number);
-                number += 1;
+                if seen.header.max_timestamp >= since_ms {
+                    Self::add(&mut this, partition, seen, batch, number);
+                    number += 1;
+                }
             })
         };
         self.tally.passed.add(&passed);

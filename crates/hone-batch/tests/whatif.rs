@@ -444,6 +444,29 @@ fn a_client_that_draws_a_partition_for_each_record_stays_with_a_linger() {
     }
 }
 
+/// The default of librdkafka: no id. Several of them in one partition look like one whose batches come too soon after each other.
+#[test]
+fn producers_without_an_id_are_told_apart_by_their_linger() {
+    let one = Brokers::one();
+    let rules = Client::Librdkafka.defaults().with_linger_us(20_000);
+    let later = rules.clone().with_linger_us(50_000);
+    let (mut sets, mut truth) = (Vec::new(), 0);
+    for seed in 0..5 {
+        let arrivals = poisson(&[15.0; 4], 60.0, 40 + seed);
+        sets.extend(written(&arrivals, &rules, &one, -1));
+        truth += run(&stream(&arrivals), &later, &one, &Shrink::constant(0.4)).total.batches;
+    }
+    let began_ms = |set: &(u32, Vec<u8>)| batches(&set.1).next().unwrap().unwrap().header.base_timestamp;
+    sets.sort_by_key(began_ms);
+    let gathered = gather(&sets, 4);
+    let change = Change { linger_us: Some(50_000), ..Change::default() };
+    let found = what_if(&case(&gathered, 4), &change, &|| true).unwrap();
+    let then = found.predicted.unwrap_or_else(|| panic!("{:?}", found.refused)).batches_per_s;
+    near(found.today.batches_per_s, sets.len() as f64 / 60.0, 0.01);
+    near(then.value, truth as f64 / 60.0, 0.1);
+    assert!(found.notes[0].contains("told apart by a linger of"), "{:?}", found.notes);
+}
+
 #[test]
 fn settings_that_are_lent_are_marked_and_have_no_misfit() {
     let one = Brokers::one();

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::whatif::Dice;
 use crate::whatif::stream::{Producer, Stream, Who, Written};
 
 /// Colours beyond that are one.
@@ -13,6 +14,8 @@ const MOST: usize = 1_000;
 const BELIEVED: f64 = 0.8;
 /// What whole milliseconds take from the distance of two batches.
 const CLOCK_US: u64 = 1_000;
+/// The same batches are told apart the same way each time.
+const SEED: u64 = 1;
 
 /// A batch with its records, as places in a producer's stream.
 struct Lot<'a> {
@@ -23,7 +26,7 @@ struct Lot<'a> {
 
 /// The producers with an id as they are, and those without one by the linger. Where there is none they stay as they were told apart: by
 /// batches that overlap.
-pub(super) fn told_apart(producers: &[Producer], linger_us: u64) -> Vec<Producer> {
+pub(crate) fn told_apart(producers: &[Producer], linger_us: u64) -> Vec<Producer> {
     let is_named = |producer: &&Producer| matches!(producer.who, Who::Id(_));
     let wait_us = ((linger_us as f64 * BELIEVED) as u64).saturating_sub(CLOCK_US);
     if wait_us == 0 || producers.iter().all(|producer| is_named(&producer)) {
@@ -37,7 +40,7 @@ pub(super) fn told_apart(producers: &[Producer], linger_us: u64) -> Vec<Producer
     let mut by_colour: BTreeMap<usize, Vec<Lot<'_>>> = BTreeMap::new();
     for mut lots in by_partition.into_values() {
         lots.sort_by_key(|lot| lot.written.begin_us);
-        let mut slots = Slots::default();
+        let mut slots = Slots { last: Vec::new(), dice: Dice::new(SEED) };
         for lot in lots {
             by_colour.entry(slots.taken_by(&lot.written, wait_us)).or_default().push(lot);
         }
@@ -63,23 +66,28 @@ fn lots(producer: &Producer) -> Vec<Lot<'_>> {
     producer.written.iter().map(lot).collect()
 }
 
-/// Producers of a partition: the begin and the end of the last batch of each.
-#[derive(Default)]
-struct Slots(Vec<(u64, u64)>);
+/// Producers of a partition.
+struct Slots {
+    /// The begin and the end of the last batch of each.
+    last: Vec<(u64, u64)>,
+    dice: Dice,
+}
 
 impl Slots {
-    /// The one of which a batch can be: of those that can, the one that has waited longest, so that all get about as much.
+    /// One of which a batch can be. Of producers that know nothing of each other each that can is as likely as another, however long it has
+    /// waited.
     fn taken_by(&mut self, batch: &Written, wait_us: u64) -> usize {
         let (begin_us, end_us) = (batch.begin_us, batch.begin_us + batch.span_ms * 1_000);
         let can = |slot: &(usize, &(u64, u64))| {
             let (begun_us, ended_us) = *slot.1;
             ended_us <= begin_us && begun_us + wait_us <= begin_us
         };
-        let free = self.0.iter().enumerate().filter(can).min_by_key(|(_, (begun_us, _))| *begun_us);
-        let slot = free.map_or(self.0.len(), |(slot, _)| slot).min(MOST);
-        match self.0.get_mut(slot) {
+        let free: Vec<usize> = self.last.iter().enumerate().filter(can).map(|(slot, _)| slot).collect();
+        let drawn = self.dice.below(free.len().max(1) as u64) as usize;
+        let slot = free.get(drawn).copied().unwrap_or(self.last.len()).min(MOST);
+        match self.last.get_mut(slot) {
             Some(known) => *known = (begin_us, end_us.max(known.1)),
-            None => self.0.push((begin_us, end_us)),
+            None => self.last.push((begin_us, end_us)),
         }
         slot
     }

@@ -18,13 +18,14 @@ use super::calibrate::{
 };
 use super::client::{Client, Keyless, Rules};
 use super::denser;
-use super::infer::codec;
+use super::infer::{codec, signs};
 use super::moves::Moves;
 use super::shrink::{Shrink, measure};
 use super::simulate::{Block, Brokers, Placing, Plan, Replay, Trigger, replay};
 use super::stream::{Circumstances, Gathered, Producer, Stream, Who};
 use super::waiting;
 use crate::histogram::Histogram;
+use crate::replica::colour::told_apart;
 use crate::tally::PAGE_BYTES;
 
 /// Settings of explained producers that the others are tried with.
@@ -77,7 +78,7 @@ pub enum Partitioner {
 }
 
 /// What is to be replayed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Case<'a> {
     /// The records.
     pub gathered: &'a Gathered,
@@ -158,11 +159,67 @@ const STOPPED: &str = "it was stopped before all was replayed (interrupted, or -
 /// # Errors
 /// When a codec fails, which no input should cause.
 pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Result<WhatIf, CodecError> {
+    let packing = packing(case.gathered, change.codec)?;
+    let (record, is_explained) = attempt(case, change, &packing, go_on);
+    if is_explained {
+        return Ok(record);
+    }
+    for linger_us in lingers_that_part(case) {
+        if !go_on() {
+            break;
+        }
+        let gathered = Gathered {
+            producers: told_apart(&case.gathered.producers, linger_us),
+            circumstances: case.gathered.circumstances.clone(),
+            ..*case.gathered
+        };
+        let apart = Case { gathered: &gathered, ..case.clone() };
+        let (mut record, is_explained) = attempt(&apart, change, &packing, go_on);
+        if is_explained {
+            record.notes.insert(
+                0,
+                format!(
+                    "producers without an id are told apart by a linger of {} ms: {} at least",
+                    linger_us as f64 / 1e3,
+                    gathered.producers.iter().filter(|producer| is_nameless(producer)).count()
+                ),
+            );
+            return Ok(record);
+        }
+    }
+    Ok(record)
+}
+
+fn is_nameless(producer: &Producer) -> bool {
+    matches!(producer.who, Who::AtLeast(_))
+}
+
+/// Lingers by which producers without an id may be told apart, the likeliest first. Batches of several that are taken for one producer's come
+/// sooner after each other than any linger.
+fn lingers_that_part(case: &Case<'_>) -> Vec<u64> {
+    const MOST: usize = 3;
+    let Some(largest) = case.gathered.producers.iter().find(|producer| is_nameless(producer)) else {
+        return Vec::new();
+    };
+    let signs = signs(largest);
+    if signs.closed_loop.is_some() {
+        return Vec::new();
+    }
+    let longest_us = 1_000 * signs.span_ms_p99.unwrap_or(0);
+    let mut lingers = case.told.linger_us.map_or(signs.lingers_us, |us| vec![us]);
+    lingers.retain(|us| *us > 0);
+    // As long as batches wait at most: they do not wait for less.
+    lingers.sort_by_key(|us| (us.abs_diff(longest_us), *us));
+    lingers.truncate(MOST);
+    lingers
+}
+
+/// What is foreseen of producers as they are told apart, and whether their batches are explained.
+fn attempt(case: &Case<'_>, change: &Change, packing: &Packing, go_on: &dyn Fn() -> bool) -> (WhatIf, bool) {
     let gathered = case.gathered;
-    let packing = packing(gathered, change.codec)?;
-    let explained = explain(case, &packing, go_on);
-    let unexplained = refusal(case, &Change::default(), &explained, &packing);
-    let refused = unexplained.clone().or_else(|| refusal(case, change, &explained, &packing));
+    let explained = explain(case, packing, go_on);
+    let unexplained = refusal(case, &Change::default(), &explained, packing);
+    let refused = unexplained.clone().or_else(|| refusal(case, change, &explained, packing));
     let included: Vec<&Explained<'_>> = explained.iter().filter(|each| !each.fits.is_empty()).collect();
     let mut record = WhatIf {
         topic: String::new(),
@@ -184,17 +241,18 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
     let unexplained = if unexplained.is_some() || included.is_empty() {
         unexplained
     } else {
-        let today = replay_all(case, &included, &Change::default(), Way::default(), &packing);
+        let today = replay_all(case, &included, &Change::default(), Way::default(), packing);
         record.replayed = Some(figures(&today, gathered.span_us.max(1)));
         let unexplained = unexplained.or_else(|| off_together(&included, &today));
         if unexplained.is_none() {
-            predict(case, &included, change, &packing, &today, go_on, &mut record);
+            predict(case, &included, change, packing, &today, go_on, &mut record);
         }
         unexplained
     };
     if !go_on() {
         stopped(&mut record);
     }
+    let is_explained = unexplained.is_none();
     if let Some(why) = unexplained {
         let producers: Vec<_> = explained.iter().map(|each| (each.producer, each.refused.as_ref())).collect();
         record.advice = Some(advice::unexplained(&producers, &why));
@@ -202,7 +260,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
         record.refused = if record.predicted.is_some() { None } else { record.refused.or(Some(why)) };
         record.notes.extend(record.predicted.as_ref().map(|_| WAITING.to_owned()));
     }
-    Ok(record)
+    (record, is_explained)
 }
 
 /// What stands beside a prediction that is no replay.

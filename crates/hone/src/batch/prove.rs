@@ -233,10 +233,14 @@ impl Session<'_> {
             }
         };
         show::replica::text(&found).lines().for_each(|line| self.progress.line(line));
-        if !found.is_like() && !self.asked.unlike {
-            return Err(Unlike(show::replica::difference(&found)).into());
+        let unlike = match found.is_like() {
+            false => Some(show::replica::difference(&found)),
+            true => today.doubts.waits.then(|| show::replica::waits(&today.topic)),
+        };
+        match unlike.filter(|_| !self.asked.unlike) {
+            Some(why) => Err(Unlike(why).into()),
+            None => Ok(Some(found)),
         }
-        Ok(Some(found))
     }
 
     fn proof(&self, steps: Vec<ProofStep>, kept: Workload, replica: Option<Replica>) -> Result<Proof> {

@@ -10,6 +10,7 @@ use hone_load::{At, ReadLimits, Reading, ReadingEnd, Stretch, TopicLayout, Topic
 use hone_record::TopicXray;
 use hone_tool::interrupt;
 
+use super::replaying::right_for;
 use crate::moment::now_ms;
 
 /// Stretches of time of a sample at most and at least, and the shortest one: lingers must fit in.
@@ -326,8 +327,12 @@ impl Asked {
         let mut troubles = self.troubles.clone();
         troubles.extend(read.lost.iter().map(|lost| {
             format!(
-                "partition {}: {} offsets from {} on could not be read: {}",
-                lost.partition, lost.offsets, lost.from, lost.why
+                "partition {}: {} offsets from {} on could not be read: {}{}",
+                lost.partition,
+                lost.offsets,
+                lost.from,
+                lost.why,
+                right_for(&lost.why)
             )
         }));
         match read.end {

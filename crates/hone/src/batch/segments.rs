@@ -150,11 +150,11 @@ impl Segment {
     }
 }
 
-/// Looks into all topics that lie below these paths.
+/// Looks into all topics that lie below these paths, at what is no older than `since_ms`.
 ///
 /// # Errors
 /// When there is no segment.
-pub(crate) fn look(paths: &[PathBuf], wanted: &[String], depth: Depth) -> Result<Seen> {
+pub(crate) fn look(paths: &[PathBuf], wanted: &[String], since_ms: i64, depth: Depth) -> Result<Seen> {
     let mut files = find(paths)?;
     files.retain(|topic, _| wanted.is_empty() || wanted.contains(topic));
     // The cluster's own topics are nobody's to tune, unless they are asked for by name or all that there is.
@@ -170,7 +170,8 @@ pub(crate) fn look(paths: &[PathBuf], wanted: &[String], depth: Depth) -> Result
             if wanted.is_empty() { String::new() } else { format!(" of {}", wanted.join(", ")) }
         )));
     }
-    let topics = files.iter().map(|(topic, partitions)| of_topic(topic, partitions, depth)).collect();
+    let topics =
+        files.iter().map(|(topic, partitions)| of_topic(topic, partitions, since_ms, depth)).collect();
     Ok(Seen { topics, files, internal: if is_apart { internal } else { Vec::new() } })
 }
 
@@ -188,14 +189,14 @@ fn is_internal(topic: &str) -> bool {
     topic.starts_with("__") || topic == "_schemas" || topic.starts_with("_redpanda")
 }
 
-fn of_topic(topic: &str, partitions: &BTreeMap<i32, Vec<PathBuf>>, depth: Depth) -> TopicXray {
+fn of_topic(topic: &str, partitions: &BTreeMap<i32, Vec<PathBuf>>, since_ms: i64, depth: Depth) -> TopicXray {
     // Of a copy of some partitions their number is not known, and no key tells its rule.
     let count = partitions.keys().last().map_or(0, |last| last.unsigned_abs() as usize + 1);
     let mut sight = Sight::new(topic, count, depth);
     let mut facts = Facts { share: 1.0, ..Facts::default() };
     for (partition, paths) in partitions {
         for path in paths {
-            match of_file(path, *partition, &mut sight, &mut facts.troubles) {
+            match of_file(path, *partition, since_ms, &mut sight, &mut facts.troubles) {
                 Ok(bytes) => facts.fetched_bytes += bytes,
                 // Retention takes segments while they are read.
                 Err(error) => facts.troubles.push(format!("{error:#}")),
@@ -205,7 +206,13 @@ fn of_topic(topic: &str, partitions: &BTreeMap<i32, Vec<PathBuf>>, depth: Depth)
     sight.finish(facts)
 }
 
-fn of_file(path: &Path, partition: i32, sight: &mut Sight, troubles: &mut Vec<String>) -> Result<u64> {
+fn of_file(
+    path: &Path,
+    partition: i32,
+    since_ms: i64,
+    sight: &mut Sight,
+    troubles: &mut Vec<String>,
+) -> Result<u64> {
     let mut segment = Segment::open(path, PIECE_BYTES)?;
     let mut all = 0;
     loop {
@@ -213,7 +220,7 @@ fn of_file(path: &Path, partition: i32, sight: &mut Sight, troubles: &mut Vec<St
             troubles.push("interrupted: this is what was read until then".to_owned());
             return Ok(all);
         }
-        match segment.read_on(|layout, bytes| sight.take_segment(partition, layout, bytes))? {
+        match segment.read_on(|layout, bytes| sight.take_segment(partition, layout, since_ms, bytes))? {
             0 => break,
             read => all += read as u64,
         }
@@ -257,9 +264,9 @@ mod tests {
         let paths = [folder.path().to_owned()];
         let depth = Depth { decode_bytes: 0, tolerable_linger_ms: 100.0 };
         let names = |seen: &Seen| seen.topics.iter().map(|topic| topic.topic.clone()).collect::<Vec<_>>();
-        let seen = look(&paths, &[], depth).unwrap();
+        let seen = look(&paths, &[], i64::MIN, depth).unwrap();
         assert_eq!((names(&seen), seen.internal.len()), (vec!["orders".to_owned()], 2));
-        let named = look(&paths, &["__cluster_metadata".to_owned()], depth).unwrap();
+        let named = look(&paths, &["__cluster_metadata".to_owned()], i64::MIN, depth).unwrap();
         assert_eq!((names(&named), named.internal.len()), (vec!["__cluster_metadata".to_owned()], 0));
     }
 

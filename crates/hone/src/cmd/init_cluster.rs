@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hone_batch::replica::Writers;
 use hone_batch::whatif::Codec;
@@ -14,6 +14,7 @@ use hone_batch::whatif::predict::Change;
 use hone_batch::xray::Depth;
 use hone_load::{At, Security, Topics};
 use hone_record::{TopicXray, WatchedClient, WhatIf};
+use hone_tool::interrupt;
 use serde::Serialize;
 
 use super::Desk;
@@ -100,7 +101,7 @@ pub(crate) struct WrittenOfCluster {
 pub(crate) struct SeenTopic {
     pub(crate) topic: String,
     pub(crate) partitions: usize,
-    /// Records a second while Hone watched.
+    /// Records a second of the X-ray; where there is none, offsets a second while Hone watched.
     pub(crate) records_per_s: f64,
     /// What the X-ray found; `None` for topics that it did not look into.
     pub(crate) batches_per_s: Option<f64>,
@@ -125,7 +126,7 @@ pub(super) fn run(
     let rates = watched(&mut cluster, asked.topic.as_deref(), desk)?;
     let looked = look_into(&mut cluster, &rates, asked.topic.as_deref(), desk, &mut notes)?;
     let Some((topic, why)) = choose(&looked, asked.topic.as_deref()) else {
-        bail!("no topic holds records\n  next: send some, or name a topic with --topic");
+        return Err(nothing_to_replicate(asked.topic.as_deref(), &notes));
     };
     let live = rates.get(&topic.topic).map_or(0.0, |(_, rate)| *rate);
     let duration_s = length_s(asked.last, live);
@@ -164,6 +165,22 @@ pub(super) fn run(
     };
     desk.show_found("init-cluster", &found, show::init_cluster::text)?;
     Ok(Ending::Done)
+}
+
+/// Why no file is written, with what kept Hone from reading topics.
+fn nothing_to_replicate(named: Option<&str>, notes: &[String]) -> anyhow::Error {
+    if interrupt::requested() {
+        return anyhow!("interrupted; nothing was written");
+    }
+    let notes: String = notes.iter().map(|note| format!("\n  {note}")).collect();
+    match named {
+        Some(topic) => anyhow!(
+            "topic {topic} holds no records that Hone can read{notes}\n  next: let its producers send, or name another topic with --topic"
+        ),
+        None => anyhow!(
+            "no topic holds records that Hone can read{notes}\n  next: let producers send, then run it again"
+        ),
+    }
 }
 
 fn name_of(file: &Path) -> String {
@@ -270,7 +287,7 @@ fn look_into(
         desk.progress.doing(&format!("looking into {topic}"));
         match reading::look(cluster, topic, &wish) {
             Ok(seen) if seen.records > 0 => found.push(seen),
-            Ok(_) => {}
+            Ok(seen) => notes.extend(seen.troubles.iter().map(|trouble| format!("{topic}: {trouble}"))),
             Err(error) if named.is_some() => return Err(error),
             Err(error) => notes.push(format!("{topic}: {error:#}")),
         }
@@ -406,7 +423,7 @@ fn seen(rates: &Rates, looked: &[TopicXray]) -> Vec<SeenTopic> {
         SeenTopic {
             topic: topic.to_owned(),
             partitions: rates.get(topic).map_or(0, |(partitions, _)| *partitions),
-            records_per_s,
+            records_per_s: found.and_then(|found| found.records_per_s).unwrap_or(records_per_s),
             batches_per_s: found.and_then(|found| found.batches_per_s),
             bytes_per_batch: found.and_then(|found| found.mean_bytes).map(|mean| mean.value),
             verdict: found.and_then(|found| found.findings.first()).map(|finding| finding.verdict.name()),

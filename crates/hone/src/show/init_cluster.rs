@@ -13,7 +13,11 @@ pub(crate) fn text(found: &WrittenOfCluster) -> String {
     let head = ["topic", "partitions", "records/s", "batches/s", "bytes/batch", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(found.topics.iter().take(MOST_LISTED).map(|topic| row(topic, &found.topic)));
-    let mut out = format!("Topics of {}, records/s while Hone watched:\n{}", found.cluster, table(&rows));
+    let mut out = format!(
+        "Topics of {}. Hone X-rayed those with a verdict; of the others, records/s are offsets per second:\n{}",
+        found.cluster,
+        table(&rows)
+    );
     let more = found.topics.len().saturating_sub(MOST_LISTED);
     if more > 0 {
         out.push_str(&format!("  and {} more\n", count(more as u64)));

@@ -72,6 +72,14 @@ pub(crate) fn verdict(replica: &Replica) -> String {
     }
 }
 
+/// That the load can't do what the topic's producer does.
+pub(crate) fn waits(topic: &str) -> String {
+    format!(
+        "The producer of topic {topic} waits for every answer, and the replica does not: it sends at the recorded times. So another linger or \
+         batch size would show gains here that the topic can't have. `hone batch xray` says what to set for such a producer"
+    )
+}
+
 /// The figures that differ too much, and why they probably do.
 pub(crate) fn difference(replica: &Replica) -> String {
     let of = |figure: &ReplicaDifference| {

@@ -83,7 +83,8 @@ pub(crate) struct Arguments {
     /// Two times are no two arms, so nothing is judged.
     #[arg(long, requires = "target", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
     live: bool,
-    /// Prove the steps even where the replica of --topic differs from the topic by more than 10 %.
+    /// Prove the steps even where the replica of --topic differs from the topic by more than 10 %, or the topic's producer waits for every
+    /// answer.
     #[arg(long)]
     unlike: bool,
     /// Leave the test topics where they are.

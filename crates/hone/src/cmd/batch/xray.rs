@@ -15,6 +15,7 @@ use crate::batch::advise::{self, Records, Replaying};
 use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
 use crate::cmd::security::SecurityOptions;
+use crate::moment::now_ms;
 use crate::notation::seconds;
 use crate::show::xray as shown;
 
@@ -96,6 +97,12 @@ impl Arguments {
         }
     }
 
+    /// Of segments all is read unless --last is given.
+    fn since_ms(&self, desk: &Desk) -> i64 {
+        let given = self.last.0.filter(|_| desk.is_given("last"));
+        given.map_or(i64::MIN, |last_s| now_ms() - (1e3 * last_s) as i64)
+    }
+
     fn wish(&self) -> Wish {
         Wish {
             last_s: self.last.0,
@@ -147,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 fn of_disk(arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
     desk.progress.doing("reading segments");
     let segments::Seen { topics, files, internal } =
-        segments::look(&arguments.segments, &arguments.only, arguments.depth())?;
+        segments::look(&arguments.segments, &arguments.only, arguments.since_ms(desk), arguments.depth())?;
     let (mut topics, replaying) = (ranked(topics), arguments.replaying());
     arguments.advise(&mut topics, desk, |topic| advise::advise(topic, Records::Files(&files), &replaying));
     let apart = || format!("internal topics, left out: {}; --only TOPIC looks into one", internal.join(", "));

@@ -235,7 +235,7 @@ impl Question<'_> {
         CostInterval { value: of(End::Value).value, low: of(End::Low).low, high: of(End::High).high }
     }
 
-    /// Requests, batches, records and bytes a second, today: of the history, or else of the topics' windows.
+    /// Requests, batches, records and bytes a second, today: of the history, of the last look at the counters, or else of the topics' windows.
     fn rates(&self) -> [f64; 4] {
         let read: Vec<_> = self.known.topics.iter().map(|topic| grown(topic, 1.0)).collect();
         let sum = |kind: usize| read.iter().map(|topic| topic[kind].0).sum::<f64>();
@@ -243,7 +243,17 @@ impl Question<'_> {
         let records = today.map(|today| today.batches_per_s * today.records_per_batch).sum();
         let of_topics = [sum(REQUESTS), sum(BATCHES), records, sum(BYTES)];
         let of_history = self.known.model.map_or([0.0; 4], Model::mean_rates);
-        std::array::from_fn(|kind| if of_history[kind] > 0.0 { of_history[kind] } else { of_topics[kind] })
+        let of_counters = self.counted().unwrap_or_default();
+        let known = |kind: usize| [of_history[kind], of_counters[kind]].into_iter().find(|rate| *rate > 0.0);
+        std::array::from_fn(|kind| known(kind).unwrap_or(of_topics[kind]))
+    }
+
+    /// The same by the counters; a request for each batch where those are not counted.
+    fn counted(&self) -> Option<[f64; 4]> {
+        let total = &self.known.watch?.total;
+        let batches = total.batches_per_s.known()?;
+        let requests = self.instances().iter().map(|one| one.requests_per_s.known()).sum::<Option<f64>>();
+        Some([requests.unwrap_or(batches), batches, total.records_per_s.known()?, total.bytes_per_s.known()?])
     }
 
     fn work(&self) -> Vec<PlannedWork> {

@@ -664,3 +664,57 @@ fn toplev_of_all_ages() {
         assert!(read(&clocks).unwrap().iter().all(|reading| reading.category != FetchLatency), "{text}");
     }
 }
+
+/// perf 5.12 to 6.2, without being asked, on Ice Lake and newer.
+const DEFAULT_EVENTS: &str = "           104,220      branch-misses             #    4.12% of all branches
+         4,000,000      slots                     #    7.417 G/sec
+           820,000      topdown-retiring          #     20.5% retiring
+           500,000      topdown-bad-spec          #     12.5% bad speculation
+         1,320,000      topdown-fe-bound          #     33.0% frontend bound
+         1,360,000      topdown-be-bound          #     34.0% backend bound
+";
+
+#[test]
+fn the_default_events_of_perf_5_12_to_6_2() {
+    let expected = Ok(in_order([33.0, 12.5, 34.0, 20.5]));
+    assert_eq!(level_1_of(DEFAULT_EVENTS), [(None, expected.clone())]);
+    let of_user = DEFAULT_EVENTS.replace("bound ", "bound:u ").replace("frontend b", "Frontend B");
+    let repeated = DEFAULT_EVENTS.replace('\n', "          ( +-  0.27% )\n");
+    let comma = DEFAULT_EVENTS.replace(',', ".").replace(".5%", ",5%").replace(".0%", ",0%");
+    let quoted = DEFAULT_EVENTS.replace("  ", " ").lines().map(|line| format!("> > {line}\n")).collect();
+    for text in [of_user, repeated, comma, quoted] {
+        assert_eq!(level_1_of(&text), [(None, expected.clone())], "{text}");
+    }
+    let hybrid = DEFAULT_EVENTS
+        .replace("topdown-", "cpu_core/topdown-")
+        .replace("bound  ", "bound/ ")
+        .replace(" slots ", " cpu_core/slots/ ");
+    assert_eq!(level_1_of(&hybrid), [(Some("cpu_core".to_owned()), expected)]);
+}
+
+#[test]
+fn several_metrics_on_one_line() {
+    let text = format!(
+        "{DEFAULT_EVENTS}           100,000      topdown-br-mispredict     #     10.2% branch mispredict         #      2.3% machine clears\n\
+                     900,000      topdown-fetch-lat         #     22.5% fetch latency  # 10.5% fetch bandwidth  (49.98%)\n"
+    );
+    let slots = judge(&read(&text).unwrap()).remove(0).1.unwrap();
+    let shares = [BranchMispredicts, MachineClears, FetchLatency, FetchBandwidth].map(|of| slots.share(of));
+    assert_eq!(shares, [10.2, 2.3, 22.5, 10.5].map(Some));
+    assert_eq!(slots.running_percent, Some(49.98));
+}
+
+/// perf colours what is above a threshold, and `script` or a copied terminal keep that.
+#[test]
+fn colours_are_no_part_of_a_value() {
+    let red = |text: &str, value: &str| text.replace(value, &format!("\u{1b}[31m{value}\u{1b}[m"));
+    for name in ["perf-groups.txt", "perf-names-above.txt", "perf-old.txt", "toplev.csv", "perf-groups.json"]
+    {
+        let plain = text(name);
+        let coloured = plain.lines().map(|line| red(line, "3") + "\n").collect::<String>();
+        assert!(coloured.contains('\u{1b}'));
+        assert_eq!(topdown::read(&coloured), topdown::read(&plain), "{name}");
+    }
+    let misses = "2,000 instructions\n \u{1b}[31m50\u{1b}[m L1-icache-load-misses\n";
+    assert!(topdown::counted::read(misses).is_some());
+}

@@ -4,7 +4,7 @@ use hone_record::Category::{self, *};
 
 /// Each name in lower case, without `tma_`, and with `_` for a blank. Intel: perf's metrics for Ice Lake and newer; AMD: amdzen4 and
 /// amdzen5/pipeline.json; Arm: sbsa.json and neoverse-n2-v2/metrics.json, with the same names as Intel's level 1.
-const NAMES: [(&str, Category); 36] = [
+const NAMES: [(&str, Category); 37] = [
     ("frontend_bound", FrontendBound),
     ("fe_bound", FrontendBound),
     ("bad_speculation", BadSpeculation),
@@ -22,6 +22,7 @@ const NAMES: [(&str, Category); 36] = [
     ("frontend_bound_bandwidth", FetchBandwidth),
     ("frontend_bound_by_bandwidth", FetchBandwidth),
     ("branch_mispredicts", BranchMispredicts),
+    ("branch_mispredict", BranchMispredicts),
     ("bad_speculation_mispredicts", BranchMispredicts),
     ("bad_speculation_from_mispredicts", BranchMispredicts),
     ("machine_clears", MachineClears),

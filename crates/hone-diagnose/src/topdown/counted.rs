@@ -66,7 +66,7 @@ struct Line {
 /// Everything that was counted, by core or thread where perf told them apart. `None` where there is no counter of misses.
 pub fn read(text: &str) -> Option<Vec<Scoped>> {
     let mut sums: BTreeMap<Option<String>, Sums> = BTreeMap::new();
-    for line in lines(text) {
+    for line in lines(&super::clean::clean(text)) {
         let sums = sums.entry(line.scope).or_default();
         let sum = sums.counts.entry(line.event).or_default();
         sum.count += line.count;

@@ -5,6 +5,7 @@
 //! nothing is taken for a share before it was held against those rules. Pure.
 
 mod category;
+mod clean;
 mod columns;
 pub mod counted;
 mod csv;
@@ -158,9 +159,10 @@ const READERS: [Reader; 9] = [
 /// # Errors
 /// [`Unread`], which says why there is no value.
 pub fn read(text: &str) -> Result<Output, Unread> {
-    let runs = runs::split(text);
+    let text = clean::clean(text);
+    let runs = runs::split(&text);
     if runs.len() < 2 {
-        return one(text, 0);
+        return one(&text, 0);
     }
     let (mut all, mut first) = (Output { runs: runs.len(), ..Output::default() }, None);
     for run in &runs {

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use hone_record::Category;
 use regex::Regex;
 
 use super::category::category;
@@ -10,11 +11,11 @@ use super::number::decimal;
 use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
 use super::{Printed, Reading};
 
-/// `68.7 %  tma_backend_bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
+/// `68.7 %  tma_backend_bound`, `32.9% frontend bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     let blanks = "[ \u{a0}\u{202f}]*";
     Regex::new(&format!(
-        r"^\s*(?P<value>-?(?:nan|[0-9][0-9.,]*)){blanks}(?:%\w*|percent of \w+)?{blanks}(?P<name>[A-Za-z_]\w*)\s*(?P<rest>.*)$"
+        r"^\s*(?P<value>-?(?:nan|[0-9][0-9.,]*)){blanks}(?P<unit>%\w*|percent of \w+)?{blanks}(?P<name>[A-Za-z_]\w*(?: [A-Za-z]\w*)?)\s*(?P<rest>.*)$"
     ))
     .unwrap_or_else(|_| unreachable!("the pattern is a constant"))
 });
@@ -22,6 +23,11 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
 /// `(63.36%)`, which is not `( +-  1.11% )`.
 static RUNNING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\(([0-9.,]+)\s*%\)").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
+});
+
+/// In front of each metric of a line.
+static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?:^|\s)#\s").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
 });
 
 pub(super) fn read(text: &str) -> Printed {
@@ -45,8 +51,7 @@ struct State {
 
 impl State {
     fn line(&mut self, (number, line): (usize, &str), printed: &mut Printed) {
-        // Threads may have a `#` in their names.
-        let Some((left, right)) = line.rsplit_once(" # ") else {
+        let Some(metrics) = Metrics::of(line) else {
             match columns(line) {
                 Some(columns) => {
                     self.close(printed);
@@ -57,7 +62,7 @@ impl State {
             }
             return;
         };
-        let words: Vec<&str> = left.split_whitespace().collect();
+        let words: Vec<&str> = metrics.left.split_whitespace().collect();
         if let Some(at) = words.iter().position(|word| is_group(word)) {
             self.pmus.last = of_group(&words[at..].join(" "));
         }
@@ -65,17 +70,17 @@ impl State {
         if let Some(pmu) = words.iter().find_map(|word| of_event(word)) {
             self.pmus.last = Some(pmu);
         }
-        let Some(found) = VALUE.captures(right) else { return };
-        let Some(category) = category(&found["name"]) else { return };
         let (time_s, scope, _) = front(&words);
-        printed.readings.push(self.pmus.assign(Reading {
-            time_s,
-            scope,
-            pmu: None,
-            category,
-            percent: decimal(&found["value"]),
-            running_percent: RUNNING.captures(&found["rest"]).and_then(|running| decimal(&running[1])),
-        }));
+        for metric in metrics.values {
+            printed.readings.push(self.pmus.assign(Reading {
+                time_s,
+                scope: scope.clone(),
+                pmu: None,
+                category: metric.category,
+                percent: metric.percent,
+                running_percent: metrics.running_percent,
+            }));
+        }
     }
 
     /// A line of values below the names, with a time, a scope and how many CPUs are in it, or not, in front.
@@ -114,6 +119,47 @@ impl State {
     /// Names that had no value below them are told.
     fn close(&mut self, printed: &mut Printed) {
         printed.unread.extend(self.empty.take());
+    }
+}
+
+/// A line with metrics behind its `#`.
+struct Metrics<'a> {
+    /// What stands in front of the first `#`.
+    left: &'a str,
+    values: Vec<Metric>,
+    /// For how much of the time the counter of the line was on.
+    running_percent: Option<f64>,
+}
+
+/// A top-down value with its name.
+struct Metric {
+    category: Category,
+    percent: Option<f64>,
+}
+
+impl<'a> Metrics<'a> {
+    /// `None` where the line has no `#`, or begins with one as a line of names does. Threads may have a `#` in their names, and some perfs
+    /// print several metrics on a line.
+    fn of(line: &'a str) -> Option<Self> {
+        let mut parts = SEPARATOR.split(line);
+        let left = parts.next().unwrap_or_default();
+        let parts: Vec<&str> = parts.collect();
+        if parts.is_empty() || (left.trim().is_empty() && !parts.iter().any(|part| VALUE.is_match(part))) {
+            return None;
+        }
+        let running = RUNNING.captures(parts[parts.len() - 1]).and_then(|running| decimal(&running[1]));
+        let values = parts.into_iter().filter_map(Metric::of).collect();
+        Some(Self { left, values, running_percent: running })
+    }
+}
+
+impl Metric {
+    fn of(part: &str) -> Option<Self> {
+        let found = VALUE.captures(part)?;
+        let name = &found["name"];
+        let first = name.split(' ').next().unwrap_or_default();
+        let category = category(name).or_else(|| category(first))?;
+        Some(Self { category, percent: decimal(&found["value"]) })
     }
 }
 

@@ -4,7 +4,7 @@ use hone_record::Category::{self, *};
 
 /// Each name in lower case, without `tma_`, and with `_` for a blank. Intel: perf's metrics for Ice Lake and newer; AMD: amdzen4 and
 /// amdzen5/pipeline.json; Arm: sbsa.json and neoverse-n2-v2/metrics.json, with the same names as Intel's level 1.
-const NAMES: [(&str, Category); 37] = [
+const NAMES: [(&str, Category); 40] = [
     ("frontend_bound", FrontendBound),
     ("fe_bound", FrontendBound),
     ("bad_speculation", BadSpeculation),
@@ -14,15 +14,18 @@ const NAMES: [(&str, Category); 37] = [
     ("retiring", Retiring),
     ("smt_contention", SmtContention),
     ("fetch_latency", FetchLatency),
+    ("fe_latency", FetchLatency),
     ("frontend_latency", FetchLatency),
     ("frontend_bound_latency", FetchLatency),
     ("frontend_bound_by_latency", FetchLatency),
     ("fetch_bandwidth", FetchBandwidth),
+    ("fe_bandwidth", FetchBandwidth),
     ("frontend_bandwidth", FetchBandwidth),
     ("frontend_bound_bandwidth", FetchBandwidth),
     ("frontend_bound_by_bandwidth", FetchBandwidth),
     ("branch_mispredicts", BranchMispredicts),
     ("branch_mispredict", BranchMispredicts),
+    ("branch_mispred", BranchMispredicts),
     ("bad_speculation_mispredicts", BranchMispredicts),
     ("bad_speculation_from_mispredicts", BranchMispredicts),
     ("machine_clears", MachineClears),
@@ -47,6 +50,7 @@ const NAMES: [(&str, Category); 37] = [
 /// By any of its names, with blanks or underscores, in any case.
 pub(super) fn category(name: &str) -> Option<Category> {
     let name = name.trim().to_ascii_lowercase().replace([' ', '-'], "_");
+    let name = name.replace("front_end", "frontend").replace("back_end", "backend");
     let name = name.strip_prefix("tma_").unwrap_or(&name);
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, category)| *category)
 }

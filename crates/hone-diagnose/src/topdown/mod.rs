@@ -21,7 +21,7 @@ mod unopened;
 
 use hone_record::Category;
 
-pub use slots::{Fault, NoNumber, judge};
+pub use slots::{Fault, Missing, NoNumber, Seldom, judge};
 
 /// One printed value.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,19 @@ use super::{Output, Reading};
 /// Source: values published for Arm sum to 100.3, for perf's own examples to 100.0; Hone's choice.
 const SUM_PERCENT: std::ops::RangeInclusive<f64> = 97.0..=103.0;
 
+/// Each category of level 1 with its two parts, of which it is the sum.
+const PARTS: [(Category, [Category; 2]); 4] = [
+    (Category::FrontendBound, [Category::FetchLatency, Category::FetchBandwidth]),
+    (Category::BadSpeculation, [Category::BranchMispredicts, Category::MachineClears]),
+    (Category::BackendBound, [Category::MemoryBound, Category::CoreBound]),
+    (Category::Retiring, [Category::LightOperations, Category::HeavyOperations]),
+];
+
 /// Below this share of the time a value is told with a note.
 const RUNNING_NOTED_PERCENT: f64 = 90.0;
+
+/// Below this share of the time a value says nothing of the program: cores of one kind on which it hardly ran. Hone's choice.
+const RUNNING_LEAST_PERCENT: f64 = 1.0;
 
 /// Below this, level 2 is no more told: one program showed 32.9 and 61.7 % frontend bound with counters in turn and without
 /// (pmu-tools #370).
@@ -25,11 +36,9 @@ const SPREAD_POINTS: f64 = 5.0;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// One of level 1 is not there.
-    #[error(
-        "{0} is missing: perf's groups TopdownL1 and PipelineL1 have all four, toplev shows what is below its thresholds with -v"
-    )]
-    Missing(Category),
+    /// Some of level 1 is not there.
+    #[error("{0}")]
+    Missing(Missing),
     /// Two values of one category at one time.
     #[error("{0} stands there twice for one time: give the output of one run")]
     Twice(Category),
@@ -37,11 +46,76 @@ pub enum Fault {
     #[error("{0}")]
     NoNumber(NoNumber),
     /// No share.
-    #[error("{0} is {1:.1} %, which no share can be: counters taking turns contradict each other")]
+    #[error("{0} is {1:.1} %, which no share can be: perhaps counters took turns and contradict each other")]
     Outside(Category, f64),
     /// Not all there is, or more.
-    #[error("level 1 sums to {0:.1} %, and should to 100: counters taking turns contradict each other")]
+    #[error(
+        "level 1 sums to {0:.1} %, and should to 100: perhaps counters took turns and contradict each other"
+    )]
     Sum(f64),
+    /// Counted for next to nothing of the time.
+    #[error("{0}")]
+    Seldom(Seldom),
+}
+
+/// Some categories of level 1, without the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Missing {
+    /// Which are not there.
+    pub of: Vec<Category>,
+    /// Those that are, in percent.
+    pub told: Vec<(Category, f64)>,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let were = if self.of.len() == 1 { "was" } else { "were" };
+        write!(
+            formatter,
+            "{}; {} {were} not printed, and a verdict needs all of level 1\n  next: of toplev, its output with -v, which shows what is \
+             below its thresholds; of perf, the groups TopdownL1 or PipelineL1, which have all four",
+            in_words(&self.told),
+            names(&self.of)
+        )
+    }
+}
+
+/// Shares that were counted for next to nothing of the time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seldom {
+    /// For how much of it.
+    pub running_percent: f64,
+    /// What was counted meanwhile, in percent.
+    pub told: Vec<(Category, f64)>,
+}
+
+impl fmt::Display for Seldom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "counted for {} of the time only, and below {RUNNING_LEAST_PERCENT:.0} % Hone gives no verdict: {}",
+            of_time(self.running_percent),
+            in_words(&self.told)
+        )
+    }
+}
+
+fn names(categories: &[Category]) -> String {
+    categories.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn in_words(shares: &[(Category, f64)]) -> String {
+    let words: Vec<String> = shares.iter().map(|(of, percent)| format!("{of} {percent:.1} %")).collect();
+    words.join(", ")
+}
+
+/// A share of the time; of a small one, its places.
+fn of_time(percent: f64) -> String {
+    match percent {
+        large if large >= 9.95 => format!("{large:.0} %"),
+        small if small >= 0.995 => format!("{small:.1} %"),
+        tiny => format!("{tiny:.2} %"),
+    }
 }
 
 /// Categories of level 1 that perf printed no number for, and why.
@@ -57,21 +131,18 @@ pub struct NoNumber {
 
 impl fmt::Display for NoNumber {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of: Vec<String> = self.of.iter().map(ToString::to_string).collect();
-        let told: Vec<String> =
-            self.told.iter().map(|(of, percent)| format!("{of} {percent:.1} %")).collect();
-        let told = if told.is_empty() { String::new() } else { format!("; the others: {}", told.join(", ")) };
+        let of = names(&self.of);
+        let told = if self.told.is_empty() {
+            String::new()
+        } else {
+            format!("; the others: {}", in_words(&self.told))
+        };
         match &self.unopened[..] {
-            [] => write!(
-                formatter,
-                "perf printed no number for {}: its counters did not run there{told}",
-                of.join(", ")
-            ),
+            [] => write!(formatter, "perf printed no number for {of}: its counters did not run there{told}"),
             events => write!(
                 formatter,
-                "perf printed no number for {}, since it could not open {}{told}\n  next: measure as root, or with kernel.perf_event_paranoid at 0 \
+                "perf printed no number for {of}, since it could not open {}{told}\n  next: measure as root, or with kernel.perf_event_paranoid at 0 \
                  or less",
-                of.join(", "),
                 events.join(", ")
             ),
         }
@@ -87,6 +158,11 @@ pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
     for reading in &output.readings {
         places.entry((reading.scope.clone(), reading.pmu.clone())).or_default().push(reading);
     }
+    let mut places: Vec<_> = places.into_iter().collect();
+    // Of several PMUs the one that counted most comes first.
+    places.sort_by(|((one, _), first), ((other, _), second)| {
+        one.cmp(other).then_with(|| longest(second).total_cmp(&longest(first)))
+    });
     let judged = places.into_iter().map(|((scope, pmu), readings)| {
         let name = match (&scope, &pmu) {
             (Some(scope), Some(pmu)) => Some(format!("{scope} ({pmu})")),
@@ -99,6 +175,12 @@ pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
         (name, judged)
     });
     judged.collect()
+}
+
+/// For how much of the time the counter that ran most was on; perf prints no share of one that always was.
+fn longest(readings: &[&Reading]) -> f64 {
+    let running = readings.iter().filter_map(|reading| reading.running_percent);
+    running.reduce(f64::max).unwrap_or(100.0)
 }
 
 fn of_place(scope: Option<String>, pmu: Option<String>, readings: &[&Reading]) -> Result<Slots, Fault> {
@@ -128,9 +210,12 @@ struct Interval {
     percent: BTreeMap<Category, f64>,
     running_percent: Option<f64>,
     left_out: Option<Fault>,
+    /// Categories of level 1 that are the sums of their parts.
+    summed: Vec<Category>,
 }
 
 fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
+    possible(readings)?;
     numbers(readings)?;
     let mut percent = BTreeMap::new();
     let mut left_out = None;
@@ -145,9 +230,59 @@ fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
             Err(fault) => return Err(fault),
         }
     }
-    whole(&percent)?;
+    let summed = sum_up(&mut percent);
+    let sum = whole(&percent)?;
+    if is_of_one(sum) {
+        percent.values_mut().for_each(|share| *share *= 100.0);
+    } else if !SUM_PERCENT.contains(&sum) {
+        return Err(Fault::Sum(sum));
+    }
+    left_out = left_out.or(beyond(&mut percent)?);
     let running_percent = readings.iter().filter_map(|reading| reading.running_percent).reduce(f64::min);
-    Ok(Interval { percent, running_percent, left_out })
+    if let Some(running_percent) = running_percent.filter(|running| *running < RUNNING_LEAST_PERCENT) {
+        return Err(Fault::Seldom(Seldom { running_percent, told: percent.into_iter().collect() }));
+    }
+    Ok(Interval { percent, running_percent, left_out, summed })
+}
+
+/// Whether all of level 1 sums to 1 and not to 100: before they had units, perf's metrics were fractions.
+fn is_of_one(sum: f64) -> bool {
+    SUM_PERCENT.contains(&(100.0 * sum))
+}
+
+/// Sums and fractions, too, are shares: those of level 2 that are none are taken out, and the fault of one is returned.
+fn beyond(percent: &mut BTreeMap<Category, f64>) -> Result<Option<Fault>, Fault> {
+    let mut beyond = percent.clone();
+    beyond.retain(|_, share| *share > 100.0);
+    percent.retain(|category, _| !beyond.contains_key(category));
+    let mut faults = beyond.into_iter().map(|(category, share)| Fault::Outside(category, share));
+    // Level 1 stands in front of level 2.
+    match faults.next() {
+        Some(Fault::Outside(category, share)) if !category.is_level_2() => {
+            Err(Fault::Outside(category, share))
+        }
+        fault => Ok(fault),
+    }
+}
+
+/// Puts categories of level 1 that are not there together of their parts, where both are.
+fn sum_up(percent: &mut BTreeMap<Category, f64>) -> Vec<Category> {
+    let mut summed = Vec::new();
+    for (whole, [one, other]) in PARTS {
+        let parts = percent.get(&one).zip(percent.get(&other)).map(|(one, other)| one + other);
+        if let Some(sum) = parts.filter(|_| !percent.contains_key(&whole)) {
+            percent.insert(whole, sum);
+            summed.push(whole);
+        }
+    }
+    summed
+}
+
+/// No share of level 1 is below nothing, or above all.
+fn possible(readings: &[&Reading]) -> Result<(), Fault> {
+    let of_level_1 = readings.iter().filter(|reading| !reading.category.is_level_2());
+    let mut numbers = of_level_1.filter(|reading| reading.percent.is_some());
+    numbers.try_for_each(|reading| share(reading).map(|_| ()))
 }
 
 fn share(reading: &Reading) -> Result<f64, Fault> {
@@ -183,6 +318,10 @@ fn together(
     if let Some(fault) = intervals.iter().find_map(|interval| interval.left_out.as_ref()) {
         notes.push(format!("of level 2 something is left out: {fault}"));
     }
+    if let Some(summed) = intervals.iter().map(|interval| &interval.summed).find(|summed| !summed.is_empty())
+    {
+        notes.push(format!("not printed, and put together of the parts of level 2: {}", names(summed)));
+    }
     let mean = |all: &Vec<f64>| all.iter().sum::<f64>() / all.len() as f64;
     let percent = values.iter().map(|(category, all)| (*category, mean(all))).collect();
     let running_percent = intervals.iter().filter_map(|interval| interval.running_percent).reduce(f64::min);
@@ -197,7 +336,9 @@ fn note_turns(slots: &mut Slots) {
     let Some(running) = slots.running_percent.filter(|running| *running < RUNNING_NOTED_PERCENT) else {
         return;
     };
-    let mut note = format!("counted for {running:.0} % of the time only, since counters took turns");
+    let elsewhere = if slots.pmu.is_some() { ", or the program ran on other cores" } else { "" };
+    let mut note =
+        format!("counted for {} of the time only, since counters took turns{elsewhere}", of_time(running));
     let has_level_2 = slots.percent.keys().any(|category| category.is_level_2());
     if running < RUNNING_LEVEL_1_PERCENT && has_level_2 {
         slots.percent.retain(|category, _| !category.is_level_2());
@@ -206,13 +347,15 @@ fn note_turns(slots: &mut Slots) {
     slots.notes.push(note);
 }
 
-/// All of level 1, and nothing missing from 100 %.
-fn whole(percent: &BTreeMap<Category, f64>) -> Result<(), Fault> {
-    let mut sum = percent.get(&Category::SmtContention).copied().unwrap_or(0.0);
-    for category in Category::LEVEL_1 {
-        sum += percent.get(&category).ok_or(Fault::Missing(category))?;
+/// The sum of level 1, where all of it is there.
+fn whole(percent: &BTreeMap<Category, f64>) -> Result<f64, Fault> {
+    let of: Vec<Category> =
+        Category::LEVEL_1.into_iter().filter(|category| !percent.contains_key(category)).collect();
+    if !of.is_empty() {
+        return Err(Fault::Missing(Missing { of, told: percent.clone().into_iter().collect() }));
     }
-    if SUM_PERCENT.contains(&sum) { Ok(()) } else { Err(Fault::Sum(sum)) }
+    let level_1 = percent.iter().filter(|(category, _)| !category.is_level_2());
+    Ok(level_1.map(|(_, share)| share).sum())
 }
 
 /// What moved from one interval to the next.

@@ -1,22 +1,29 @@
-//! The boxes of Arm's topdown-tool: `│ Frontend Bound │ 55.73 │ % │`, with `»` and `«` where it points.
+//! Arm's topdown-tool: the boxes of newer ones, `│ Frontend Bound │ 55.73 │ % │`, with `»` and `«` where it points, and the lines of
+//! older ones, `Frontend Bound... 16.48% slots`.
+
+use hone_record::Category;
 
 use super::Reading;
 use super::category::category;
 use super::number::decimal;
 
 pub(super) fn read(text: &str) -> Vec<Reading> {
-    text.lines().filter_map(of_line).collect()
+    text.lines().filter_map(|line| of_box(line).or_else(|| of_dots(line))).collect()
 }
 
-fn of_line(line: &str) -> Option<Reading> {
+fn of_box(line: &str) -> Option<Reading> {
     let cells: Vec<&str> = line.split('│').map(str::trim).collect();
     let at = cells.iter().position(|cell| category(cell).is_some())?;
-    Some(Reading {
-        time_s: None,
-        scope: None,
-        pmu: None,
-        category: category(cells[at])?,
-        percent: decimal(cells.get(at + 1)?),
-        running_percent: None,
-    })
+    Some(reading(category(cells[at])?, cells.get(at + 1)?))
+}
+
+fn of_dots(line: &str) -> Option<Reading> {
+    let (name, value) = line.trim().strip_suffix("slots")?.trim_end().strip_suffix('%')?.rsplit_once(' ')?;
+    decimal(value)?;
+    Some(reading(category(name.trim_end().trim_end_matches('.'))?, value))
+}
+
+fn reading(category: Category, value: &str) -> Reading {
+    let percent = decimal(value);
+    Reading { time_s: None, scope: None, pmu: None, category, percent, running_percent: None }
 }

@@ -51,7 +51,7 @@ struct State {
 
 impl State {
     fn line(&mut self, (number, line): (usize, &str), printed: &mut Printed) {
-        let Some(metrics) = Metrics::of(line) else {
+        let Some(metrics) = Metrics::of(line).or_else(|| Metrics::alone(line)) else {
             match columns(line) {
                 Some(columns) => {
                     self.close(printed);
@@ -147,10 +147,25 @@ impl<'a> Metrics<'a> {
         if parts.is_empty() || (left.trim().is_empty() && !parts.iter().any(|part| VALUE.is_match(part))) {
             return None;
         }
-        let running = RUNNING.captures(parts[parts.len() - 1]).and_then(|running| decimal(&running[1]));
+        let running_percent = running(parts[parts.len() - 1]);
         let values = parts.into_iter().filter_map(Metric::of).collect();
-        Some(Self { left, values, running_percent: running })
+        Some(Self { left, values, running_percent })
     }
+
+    /// `6.1 %  frontend_bound  (20.00%)`: pages leave out the events, and with them the `#`.
+    fn alone(line: &'a str) -> Option<Self> {
+        let found = VALUE.captures(line).filter(|found| found.name("unit").is_some())?;
+        let rest = found["rest"].trim();
+        let is_whole = rest.is_empty() || (rest.starts_with('(') && rest.ends_with(')'));
+        // Lines of CSV have digits, commas and names, too.
+        let metric = Metric::of(line).filter(|metric| is_whole && metric.percent.is_some())?;
+        Some(Self { left: "", values: vec![metric], running_percent: running(rest) })
+    }
+}
+
+/// The share of the time behind a value.
+fn running(text: &str) -> Option<f64> {
+    RUNNING.captures(text).and_then(|running| decimal(&running[1]))
 }
 
 impl Metric {
@@ -159,7 +174,10 @@ impl Metric {
         let name = &found["name"];
         let first = name.split(' ').next().unwrap_or_default();
         let category = category(name).or_else(|| category(first))?;
-        Some(Self { category, percent: decimal(&found["value"]) })
+        // Before they had units, perf's metrics were fractions: `0.96 Backend_Bound`.
+        let is_fraction = |value: f64| found.name("unit").is_none() && value.abs() <= 1.0;
+        let percent = |value| if is_fraction(value) { 100.0 * value } else { value };
+        Some(Self { category, percent: decimal(&found["value"]).map(percent) })
     }
 }
 

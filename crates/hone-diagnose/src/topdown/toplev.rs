@@ -1,6 +1,9 @@
 //! pmu-tools' toplev, as text and as CSV.
 
+use std::sync::LazyLock;
+
 use hone_record::Category;
+use regex::Regex;
 
 use super::Reading;
 use super::category::category;
@@ -9,11 +12,18 @@ use super::number::decimal;
 /// The areas in front of a node.
 const AREAS: [&str; 6] = ["FE", "BE", "BE/Mem", "BE/Core", "BAD", "RET"];
 
+/// `[ 33.0%]`: for how much of the time the counters of a node were on.
+static BRACKETS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\[\s*([0-9.,]+)\s*%\]").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
+});
+
 /// `FE             Frontend_Bound   % Slots                   32.9 <`, with a time and a core in front where there are several.
 pub(super) fn read(text: &str) -> Vec<Reading> {
     let share = text.lines().filter_map(multiplexed).reduce(f64::min);
     let readings = text.lines().filter_map(of_line);
-    readings.map(|reading| Reading { running_percent: share, ..reading }).collect()
+    readings
+        .map(|reading| Reading { running_percent: reading.running_percent.or(share), ..reading })
+        .collect()
 }
 
 /// `MUX  %  33.3`: for how much of the time each counter was on.
@@ -25,11 +35,15 @@ fn multiplexed(line: &str) -> Option<f64> {
 
 fn of_line(line: &str) -> Option<Reading> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let area = words.iter().take(3).position(|word| AREAS.contains(word))?;
-    let (front, node_and_rest) = words.split_at(area);
-    let category = node(node_and_rest.get(1)?)?;
-    let rest = node_and_rest.get(2..)?;
-    is_of_slots(rest).then_some(())?;
+    let at = words.iter().take(4).position(|word| node(word).is_some())?;
+    let category = node(words[at])?;
+    let (front, rest) = (&words[..at], &words[at + 1..]);
+    // Pages leave out the area; the unit still tells what it is.
+    let (front, has_area) = match front.split_last() {
+        Some((area, front)) if AREAS.contains(area) => (front, true),
+        _ => (front, rest.contains(&"Slots")),
+    };
+    (has_area && is_of_slots(rest)).then_some(())?;
     let time_s = front.first().and_then(|word| decimal(word));
     Some(Reading {
         time_s,
@@ -37,7 +51,7 @@ fn of_line(line: &str) -> Option<Reading> {
         pmu: None,
         category,
         percent: rest.iter().find_map(|word| decimal(word.trim_end_matches('%'))),
-        running_percent: None,
+        running_percent: BRACKETS.captures(line).and_then(|share| decimal(&share[1])),
     })
 }
 

@@ -844,3 +844,49 @@ fn cores_on_which_next_to_nothing_ran_have_no_verdict_and_come_last() {
         "{told}"
     );
 }
+
+/// Old perfs end their lines with more separators than values, or with fewer.
+#[test]
+fn rows_of_csv_end_with_any_number_of_separators() {
+    let head = "core,cpus,retiring,bad speculation,frontend bound,backend bound";
+    let row = "S0-C0,1,20.0,10.0,40.0,30.0";
+    for (head_end, row_end) in [("", ""), (",", ""), ("", ",,"), (",,", ",")] {
+        let text = format!("{head}{head_end}\n{row}{row_end}\nwords, that are no row, and 7\n1,2,3\n");
+        assert_eq!(
+            level_1_of(&text),
+            [(Some("S0-C0".to_owned()), Ok(in_order([40.0, 10.0, 30.0, 20.0])))],
+            "{text}"
+        );
+    }
+    let short = format!("{head}\nS0-C0,1,151.0,10.0,40.0,,\n");
+    assert_eq!(level_1_of(&short)[0].1, Err(Fault::Outside(Retiring, 151.0)));
+}
+
+#[test]
+fn any_separator_that_people_take() {
+    let csv = text("perf-hybrid-unnamed.csv");
+    for separator in [";", "|", "\t"] {
+        assert_eq!(topdown::read(&csv.replace(',', separator)), topdown::read(&csv), "{separator}");
+    }
+    assert!(
+        topdown::counted::read("2000||instructions|1|100.00||\n50||L1-icache-load-misses|1|100.00||\n")
+            .is_some()
+    );
+}
+
+/// Other tools put perf's objects into an array, or print each on several lines.
+#[test]
+fn json_in_an_array_and_on_several_lines() {
+    let json = text("perf-hybrid-unnamed.json");
+    let expected = topdown::read(&json);
+    let array = format!("[\n{}\n]\n", json.trim_end().replace("}\n{", "},\n{"));
+    let quoted: String = json.lines().map(|line| format!("> {line}\n")).collect();
+    let one_line = array.replace('\n', " ");
+    let tall = array.replace("{\"", "{\n  \"").replace(", \"", ",\n  \"").replace('}', "\n}");
+    for text in [array, quoted, one_line, tall] {
+        assert_eq!(topdown::read(&text), expected, "{text}");
+    }
+    let broken =
+        topdown::read("\n[\n{\"metric-unit\" : \"%  tma_retiring\"},\n{\"a\" : ?}\n]\n").unwrap_err();
+    assert!(matches!(broken, Unread::Broken { line: 4, .. }), "{broken:?}");
+}

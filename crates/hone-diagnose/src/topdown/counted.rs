@@ -162,7 +162,7 @@ fn lines(text: &str) -> Vec<Line> {
     if text.lines().any(|line| line.trim_start().starts_with('{')) {
         return text.lines().flat_map(of_json).collect();
     }
-    for separator in [';', '\t', ','] {
+    for separator in [';', '\t', '|', ','] {
         let lines: Vec<Line> = text.lines().filter_map(|line| of_fields(line, separator)).collect();
         if !lines.is_empty() {
             return lines;

@@ -73,15 +73,16 @@ fn share_of(front: &[&str]) -> Option<f64> {
     decimal(share).filter(|share| is_time && (0.0..=100.0).contains(share))
 }
 
-/// `--metric-only`: a line of units with names.
+/// `--metric-only`: a line of units with names. Nothing stands behind the last name: rows may end with more separators, or fewer.
 fn columns_of(fields: &[&str]) -> Option<Vec<Option<Category>>> {
-    let columns: Vec<Option<Category>> = fields.iter().map(|field| category_in(field)).collect();
+    let mut columns: Vec<Option<Category>> = fields.iter().map(|field| category_in(field)).collect();
+    columns.truncate(fields.iter().rposition(|field| !field.is_empty())? + 1);
     (columns.iter().flatten().count() >= 2).then_some(columns)
 }
 
 /// A line of values below them.
 fn of_columns(fields: &[&str], columns: &[Option<Category>]) -> Vec<Reading> {
-    if columns.is_empty() || fields.len() != columns.len() {
+    if columns.is_empty() || !is_row(fields, columns) {
         return Vec::new();
     }
     let reading = |(index, field): (usize, &&str)| {
@@ -97,7 +98,22 @@ fn of_columns(fields: &[&str], columns: &[Option<Category>]) -> Vec<Reading> {
             running_percent: None,
         })
     };
-    fields.iter().enumerate().filter_map(reading).collect()
+    fields[..columns.len()].iter().enumerate().filter_map(reading).collect()
+}
+
+/// Whether a line has a value, or an empty field, below each name, and nothing behind them.
+fn is_row(fields: &[&str], columns: &[Option<Category>]) -> bool {
+    let Some((below, behind)) = fields.split_at_checked(columns.len()) else { return false };
+    let mut known = below.iter().zip(columns).filter(|(_, column)| column.is_some()).map(|(field, _)| field);
+    let is_value = |field: &str| decimal(field).is_some() || is_none(field);
+    behind.iter().all(|field| field.is_empty())
+        && known.clone().any(|field| decimal(field).is_some())
+        && known.all(|field| is_value(field))
+}
+
+/// What stands where perf had no number.
+fn is_none(field: &str) -> bool {
+    field.is_empty() || field.starts_with('<') || field == "nan" || field == "-nan"
 }
 
 /// Seconds with their nine places.

@@ -20,50 +20,83 @@ static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         .unwrap_or_else(|_| unreachable!("the pattern is a constant"))
 });
 
-/// Reads all objects. Several can be on a line, and some end with `, }`.
+/// Reads all objects. Several can be on a line, some end with `, }`, and other tools make an array of them, or print each on several lines.
 pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {
     let mut readings = Vec::new();
     let mut pmus = Pmus::default();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if !line.starts_with('{') {
-            continue;
-        }
-        let mended = without_last_commas(line);
-        let mut objects = Deserializer::from_str(&mended).into_iter::<Map<String, Value>>();
-        let mut from = 0;
-        while let Some(object) = objects.next() {
-            let object =
-                object.map_err(|error| Unread::Broken { line: index + 1, said: error.to_string() })?;
-            let text = mended.get(from..objects.byte_offset()).unwrap_or_default();
-            from = objects.byte_offset();
+    for (line, chunk) in chunks(text) {
+        let mended = without_last_commas(&chunk);
+        let mut rest = next_object(&mended);
+        while rest.starts_with('{') {
+            let mut objects = Deserializer::from_str(rest).into_iter::<Map<String, Value>>();
+            let Some(object) = objects.next() else { break };
+            let lines_before = mended[..mended.len() - rest.len()].matches('\n').count();
+            let object = object.map_err(|error| broken(line + lines_before, &error))?;
+            let (text, behind) = rest.split_at_checked(objects.byte_offset()).unwrap_or((rest, ""));
             head(&object, &mut pmus);
             match object.get("metric-unit").and_then(Value::as_str) {
                 Some(unit) => readings.extend(of_metric(&object, unit).map(|reading| pmus.assign(reading))),
                 None => readings.extend(of_columns(&object, text)),
             }
+            rest = next_object(behind);
         }
     }
     Ok(readings)
 }
 
-/// JSON has no comma before the end; older perfs print one.
-pub(super) fn without_last_commas(line: &str) -> String {
-    let mut kept = String::with_capacity(line.len());
-    let mut in_string = false;
-    let mut escaped = false;
-    for sign in line.chars() {
-        if sign == '}' && !in_string {
-            let end = kept.trim_end().len();
-            if kept[..end].ends_with(',') {
-                kept.truncate(end - 1);
+fn broken(line: usize, error: &serde_json::Error) -> Unread {
+    Unread::Broken { line: line + error.line() - 1, said: error.to_string() }
+}
+
+/// What follows an object, or begins an array.
+fn next_object(text: &str) -> &str {
+    text.trim_start_matches(|sign: char| sign.is_whitespace() || sign == ',' || sign == '[')
+}
+
+/// Lines that hold whole objects, with the number of the first, as long as objects that are open go on.
+fn chunks(text: &str) -> Vec<(usize, String)> {
+    let mut chunks: Vec<(usize, String)> = Vec::new();
+    let mut open = 0;
+    for (index, line) in text.lines().enumerate() {
+        let begins = open == 0 && next_object(line).starts_with('{');
+        match chunks.last_mut() {
+            Some((_, chunk)) if open > 0 => {
+                chunk.push('\n');
+                chunk.push_str(line);
             }
+            _ if begins => chunks.push((index + 1, line.to_owned())),
+            _ => continue,
         }
-        in_string ^= sign == '"' && !escaped;
-        escaped = in_string && sign == '\\' && !escaped;
-        kept.push(sign);
+        open = (open + depth(line)).max(0);
     }
-    kept
+    chunks
+}
+
+/// How many more objects a line opens than it closes.
+fn depth(line: &str) -> i32 {
+    outside_of_strings(line).map(|(_, sign)| i32::from(sign == '{') - i32::from(sign == '}')).sum()
+}
+
+/// The characters of a text that stand in no string, with their places.
+fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut in_string, mut escaped) = (false, false);
+    text.char_indices().filter(move |(_, sign)| {
+        let was_in_string = in_string;
+        in_string ^= *sign == '"' && !escaped;
+        escaped = in_string && *sign == '\\' && !escaped;
+        !was_in_string
+    })
+}
+
+/// JSON has no comma before the end; older perfs print one.
+pub(super) fn without_last_commas(text: &str) -> String {
+    let is_last = |at: &(usize, char)| at.1 == '}' && text[..at.0].trim_end().ends_with(',');
+    let mut mended = text.to_owned();
+    for (end, _) in outside_of_strings(text).filter(is_last) {
+        let comma = text[..end].trim_end().len() - 1;
+        mended.replace_range(comma..=comma, " ");
+    }
+    mended
 }
 
 /// The core, thread or group that an object is of, as text and CSV name it.

@@ -142,7 +142,7 @@ pub enum Unread {
 type Reader = fn(&str) -> Result<Printed, Unread>;
 
 /// Each shape's, the ones that no other text can be taken for first.
-const READERS: [Reader; 9] = [
+const READERS: [Reader; 10] = [
     |text| Ok(json::read(text)?.into()),
     |text| Ok(toplev::read_csv(text, ';').into()),
     |text| Ok(toplev::read_csv(text, ',').into()),
@@ -151,6 +151,7 @@ const READERS: [Reader; 9] = [
     |text| Ok(text::read(text)),
     |text| Ok(csv::read(text, ';')?.into()),
     |text| Ok(csv::read(text, '\t')?.into()),
+    |text| Ok(csv::read(text, '|')?.into()),
     |text| Ok(csv::read(text, ',')?.into()),
 ];
 

@@ -177,8 +177,12 @@ pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
     judged.collect()
 }
 
-/// For how much of the time the counter that ran most was on; perf prints no share of one that always was.
+/// For how much of the time the counter that ran most was on; perf prints no share of one that always was, and no number of one that
+/// never was.
 fn longest(readings: &[&Reading]) -> f64 {
+    if numbers(readings).is_err() {
+        return 0.0;
+    }
     let running = readings.iter().filter_map(|reading| reading.running_percent);
     running.reduce(f64::max).unwrap_or(100.0)
 }

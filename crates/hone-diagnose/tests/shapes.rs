@@ -890,3 +890,27 @@ fn json_in_an_array_and_on_several_lines() {
         topdown::read("\n[\n{\"metric-unit\" : \"%  tma_retiring\"},\n{\"a\" : ?}\n]\n").unwrap_err();
     assert!(matches!(broken, Unread::Broken { line: 4, .. }), "{broken:?}");
 }
+
+/// Values are not passed over because no reader knows how they are printed.
+#[test]
+fn a_form_that_no_reader_knows_is_told_with_its_line() {
+    let of = |text: &str| read(text).unwrap_err();
+    for (text, at, share) in [
+        ("kperf\n------ frontend bound ------\nfrontend_bound:          48.27%\n", 3, "48.27"),
+        ("Retiring: 30.9% of Pipeline Slots\nFront-End Bound: 51.0% of Pipeline Slots\n", 2, "51.0"),
+        ("<not counted> cycles\nFrontend Bound.......:   0,02%\n", 2, "0,02"),
+    ] {
+        let error = of(text);
+        assert!(
+            matches!(&error, Unread::UnknownForm { line, of: FrontendBound, percent, .. } if *line == at && percent == share),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains("in a form that Hone does not know"), "{error}");
+    }
+    let kernel = of("\n    retiring:k   bad speculation:k\nS0-C0   2    7.6%    1.8%\n");
+    assert!(matches!(kernel, Unread::NoValues { line: 2, .. }), "{kernel:?}");
+    let stage_two =
+        of("Stage 2 (uarch metrics)\n│ L1I Cache MPKI │ 0.474 │ misses per 1,000 instructions │\n");
+    assert!(stage_two.to_string().contains("next: topdown-tool -m Topdown_L1"), "{stage_two}");
+    assert_eq!(of("│ Frontend Bound │ slots that the front end left empty │\n"), Unread::Nothing);
+}

@@ -17,6 +17,7 @@ mod slots;
 mod table;
 mod text;
 mod toplev;
+mod unknown;
 mod unopened;
 
 use hone_record::Category;
@@ -129,6 +130,30 @@ pub enum Unread {
         /// What stands there.
         said: String,
     },
+    /// A value with its name, in no shape of a tool that Hone knows.
+    #[error(
+        "line {line} names {of} with {percent} %, in a form that Hone does not know: {said}\n  next: give it the output of perf stat -j, \
+         toplev or topdown-tool as it is; or a line of the names (frontend bound, bad speculation, retiring, backend bound), and their \
+         values below them"
+    )]
+    UnknownForm {
+        /// Counted from 1.
+        line: usize,
+        /// What the line names.
+        of: Category,
+        /// As it stands there.
+        percent: String,
+        /// The line.
+        said: String,
+    },
+    /// Arm's topdown-tool printed other metrics than the slots.
+    #[error(
+        "this is stage 2 of topdown-tool, which has no slots: {said}\n  next: topdown-tool -m Topdown_L1, and the command as before"
+    )]
+    StageTwo {
+        /// The line that says so.
+        said: String,
+    },
     /// Something else.
     #[error(
         "there is no top-down value in it\n  next: perf stat --topdown, perf stat -M TopdownL1 (Intel, Arm) or -M PipelineL1 \
@@ -200,10 +225,20 @@ fn one(text: &str, lines_before: usize) -> Result<Output, Unread> {
             Err(error) => broken = broken.or(Some(error)),
         }
     }
-    Err(broken.unwrap_or_else(|| match (why_nothing(text), unread) {
-        (Unread::Nothing, Some((line, said))) => Unread::NoValues { line: lines_before + line, said },
-        (why, _) => why,
-    }))
+    Err(broken.unwrap_or_else(|| without_values(text, unread, lines_before)))
+}
+
+/// Why there is no value in a text whose readers found none, but perhaps a line of names.
+fn without_values(text: &str, unread: Option<(usize, String)>, lines_before: usize) -> Unread {
+    let unread = unread.map(|(line, said)| Unread::NoValues { line: lines_before + line, said });
+    match why_nothing(text) {
+        Unread::Nothing | Unread::NotCounted { .. } if unread.is_some() => unread.unwrap_or(Unread::Nothing),
+        // Of what did not run there is no value, and of what ran there may be some.
+        why @ (Unread::Nothing | Unread::NotCounted { .. }) => {
+            unknown::value(text, lines_before).or_else(|| unknown::stage_two(text)).unwrap_or(why)
+        }
+        why => why,
+    }
 }
 
 fn not_lined_up(line: usize, said: &str) -> String {

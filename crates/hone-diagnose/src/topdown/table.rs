@@ -14,7 +14,9 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
 fn of_box(line: &str) -> Option<Reading> {
     let cells: Vec<&str> = line.split('│').map(str::trim).collect();
     let at = cells.iter().position(|cell| category(cell).is_some())?;
-    Some(reading(category(cells[at])?, cells.get(at + 1)?))
+    // Lists of metrics have a description there.
+    let value = cells.get(at + 1).filter(|cell| decimal(cell).is_some() || cell.starts_with("nan"))?;
+    Some(reading(category(cells[at])?, value))
 }
 
 fn of_dots(line: &str) -> Option<Reading> {

@@ -1,0 +1,50 @@
+//! Top-down values in a form that no reader knows: Hone says where they stand, and not that there are none.
+
+use std::sync::LazyLock;
+
+use hone_record::Category;
+use regex::Regex;
+
+use super::Unread;
+use super::category::category;
+
+/// A share: `48.27%`, `0,4 %`.
+static SHARE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(-?[0-9][0-9.,]*)[ \u{a0}\u{202f}]*%"));
+
+/// A word of a name, whatever stands behind it.
+static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z][A-Za-z0-9_-]*"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
+}
+
+/// A line that names a category of level 1 with a share, the front end before the others; else a line of names above one of shares.
+pub(super) fn value(text: &str, lines_before: usize) -> Option<Unread> {
+    let line = |index: usize| lines_before + index + 1;
+    let with_share = text.lines().enumerate().filter_map(|(index, said)| {
+        Some((index, said, *named(said).first()?, SHARE.captures(said)?[1].to_owned()))
+    });
+    let nearest = with_share.min_by_key(|(_, _, of, _)| *of != Category::FrontendBound);
+    if let Some((index, said, of, percent)) = nearest {
+        return Some(Unread::UnknownForm { line: line(index), of, percent, said: said.trim().to_owned() });
+    }
+    let pairs = text.lines().zip(text.lines().skip(1)).enumerate();
+    let mut heads = pairs.filter(|(_, (head, below))| named(head).len() > 1 && SHARE.is_match(below));
+    heads
+        .next()
+        .map(|(index, (head, _))| Unread::NoValues { line: line(index), said: head.trim().to_owned() })
+}
+
+/// The categories of level 1 that a line names, by one word each or by two.
+fn named(line: &str) -> Vec<Category> {
+    let words: Vec<&str> = WORD.find_iter(line).map(|word| word.as_str()).collect();
+    let pairs = words.windows(2).filter_map(|pair| category(&pair.join(" ")));
+    pairs.chain(words.iter().filter_map(|word| category(word))).filter(|of| !of.is_level_2()).collect()
+}
+
+/// Arm's topdown-tool printed the metrics of a core's parts, and not the slots.
+pub(super) fn stage_two(text: &str) -> Option<Unread> {
+    let said = text.lines().find(|line| line.contains("Stage 2 (uarch metrics)"))?;
+    let said = said.trim_matches(|sign: char| !sign.is_ascii_alphanumeric() && sign != ')').to_owned();
+    Some(Unread::StageTwo { said })
+}

@@ -914,3 +914,75 @@ fn a_form_that_no_reader_knows_is_told_with_its_line() {
     assert!(stage_two.to_string().contains("next: topdown-tool -m Topdown_L1"), "{stage_two}");
     assert_eq!(of("│ Frontend Bound │ slots that the front end left empty │\n"), Unread::Nothing);
 }
+
+/// A table of old perf.
+fn old_table(values: [f64; 4]) -> String {
+    let [frontend, bad, backend, retiring] = values;
+    format!(
+        "    retiring   bad speculation   frontend bound   backend bound\n  {retiring:.1}%  {bad:.1}%  {frontend:.1}%  {backend:.1}%\n"
+    )
+}
+
+#[test]
+fn blocks_of_a_page_are_runs_of_their_own() {
+    let (before, after) = ([51.0, 10.3, 7.8, 30.9], [37.9, 9.5, 16.0, 36.6]);
+    let page = format!(
+        "Before:\n```\n{}```\nAfter:\n```\n{}```\nwhich is 36.6%\n",
+        old_table(before),
+        old_table(after)
+    );
+    let bare = page.replace("```\n", "").replace("which is 36.6%\n", "");
+    for text in [page, bare] {
+        let expected = [("run 1 (Before)", before), ("run 2 (After)", after)];
+        assert_eq!(
+            level_1_of(&text),
+            expected.map(|(name, values)| (Some(name.to_owned()), Ok(in_order(values)))),
+            "{text}"
+        );
+        assert_eq!(topdown::read(&text).unwrap().runs, 2);
+    }
+}
+
+#[test]
+fn commands_in_one_file_are_labelled_and_compared_only_where_they_can_be() {
+    let run = |command: &str, values| {
+        format!(
+            "  # ./perf stat {command}\n\n   Performance counter stats for 'system wide':\n\n{}",
+            old_table(values)
+        )
+    };
+    let values = [5.0, 10.0, 60.0, 25.0];
+    let pair = run("--topdown -a", values) + &run("--topdown -a --cputype atom", values);
+    let output = topdown::read(&pair).unwrap();
+    assert_eq!(output.runs, 1, "other cores are no before and after");
+    assert!(output.notes[0].contains("does not compare"), "{:?}", output.notes);
+    let names: Vec<_> = topdown::judge(&output).into_iter().filter_map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["run 1 (./perf stat --topdown -a)", "run 2 (./perf stat --topdown -a --cputype atom) (cpu_atom)"]
+    );
+    let same = topdown::read(&(run("-a", values) + &run("-a", values))).unwrap();
+    assert_eq!((same.runs, same.notes), (2, Vec::new()));
+    // AMD's slots are not Intel's.
+    let amd = "$ perf stat -M PipelineL1\n 1 ls_not_halted_cyc  #  20.0 %  smt_contention\n".to_owned()
+        + &lines([5.0, 10.0, 40.0, 25.0], |name, value| format!("# {value:.1} %  {}\n", name.to_lowercase()));
+    let makes = topdown::read(&(run("-a", values) + &amd)).unwrap();
+    assert_eq!((makes.runs, makes.readings.len()), (1, 9));
+}
+
+#[test]
+fn what_one_run_of_several_lacks_is_noted_and_no_table_is_dropped() {
+    let toplev =
+        lines([40.0, 10.0, 30.0, 20.0], |name, value| format!("BE   {name}   % Slots    {value:.1}\n"));
+    let text = format!(
+        "$ perf stat --topdown -a ./a\n{}$ toplev.py -l1 -v ./a\n{toplev}$ perf stat -x, ./a\n<not counted>,,slots,0,0.00,,\n",
+        old_table([51.0, 10.3, 7.8, 30.9])
+    );
+    let output = topdown::read(&text).unwrap();
+    assert_eq!(output.readings.len(), 8);
+    assert!(
+        output.notes.last().unwrap().starts_with("run 3 (perf stat -x, ./a): nothing ran"),
+        "{:?}",
+        output.notes
+    );
+}

@@ -20,6 +20,8 @@ mod toplev;
 mod unknown;
 mod unopened;
 
+use std::collections::BTreeSet;
+
 use hone_record::Category;
 
 pub use slots::{Fault, Missing, NoNumber, Seldom, judge};
@@ -46,7 +48,7 @@ pub struct Reading {
 pub struct Output {
     /// Its values, at least one.
     pub readings: Vec<Reading>,
-    /// How many runs of `perf stat` they are of.
+    /// How many runs they are of that can be compared with each other; 1 where they can't.
     pub runs: usize,
     /// Events that perf could not open, by their names.
     pub unopened: Vec<String>,
@@ -180,52 +182,113 @@ const READERS: [Reader; 10] = [
     |text| Ok(csv::read(text, ',')?.into()),
 ];
 
-/// Reads what any of the known tools printed, in whichever shape. Of several runs of `perf stat` each has a scope of its own.
+/// Reads what any of the known tools printed, in whichever shape. Of several runs each has a scope of its own.
 ///
 /// # Errors
 /// [`Unread`], which says why there is no value.
 pub fn read(text: &str) -> Result<Output, Unread> {
     let text = clean::clean(text);
-    let runs = runs::split(&text);
-    if runs.len() < 2 {
-        return one(&text, 0);
-    }
-    let (mut all, mut first) = (Output { runs: runs.len(), ..Output::default() }, None);
-    for run in &runs {
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    for run in runs::split(&text) {
+        let name = run.name(found.len() + notes.len() + 1);
         match one(run.text, run.lines_before) {
-            Ok(output) => all.take(output, run),
-            Err(error) => first = first.or(Some(error)),
+            Ok((shape, output)) => found.push(Named { name, shape, output }),
+            Err(Unread::Nothing) => {}
+            Err(error) if run.is_of_a_tool => notes.push(format!("{name}: {}", error.what())),
+            Err(_) => {}
         }
     }
-    match first {
-        Some(error) if all.readings.is_empty() => Err(error),
-        _ => Ok(all),
+    let mut output = match found.len() {
+        0 => one(&text, 0)?.1,
+        1 => found.remove(0).output,
+        _ => together(found),
+    };
+    output.notes.extend(notes);
+    Ok(output)
+}
+
+/// What was read of a run, of which a text has several.
+struct Named {
+    name: String,
+    /// The place of its reader.
+    shape: usize,
+    output: Output,
+}
+
+/// Several runs, in their order.
+fn together(found: Vec<Named>) -> Output {
+    let mut all = Output { runs: found.len(), ..Output::default() };
+    if !are_of_a_kind(&found) {
+        all.runs = 1;
+        all.notes.push(
+            "the runs are of other PMUs, other tools or other makes of CPU, so Hone does not compare them"
+                .to_owned(),
+        );
     }
+    found.into_iter().for_each(|run| all.take(run));
+    all
+}
+
+/// Whether runs were read from one shape, have the same PMUs, and count the contention that only AMD counts, or don't.
+fn are_of_a_kind(found: &[Named]) -> bool {
+    let kind = |run: &Named| {
+        let pmus: BTreeSet<Option<String>> =
+            run.output.readings.iter().map(|reading| reading.pmu.clone()).collect();
+        let is_amd = run.output.readings.iter().any(|reading| reading.category == Category::SmtContention);
+        (run.shape, pmus, is_amd)
+    };
+    found.windows(2).all(|pair| kind(&pair[0]) == kind(&pair[1]))
 }
 
 impl Output {
-    fn take(&mut self, run: Self, of: &runs::Run<'_>) {
-        let named = |reading: Reading| Reading { scope: Some(of.named(reading.scope.as_deref())), ..reading };
-        self.readings.extend(run.readings.into_iter().map(named));
-        self.unopened.extend(run.unopened);
-        self.notes.extend(run.notes);
+    fn take(&mut self, Named { name, output, .. }: Named) {
+        let named = |reading: Reading| {
+            let scope = reading.scope.map(|scope| format!(", {scope}")).unwrap_or_default();
+            Reading { scope: Some(format!("{name}{scope}")), ..reading }
+        };
+        self.readings.extend(output.readings.into_iter().map(named));
+        self.unopened.extend(output.unopened);
+        self.notes.extend(output.notes.into_iter().map(|note| format!("{name}: {note}")));
     }
 }
 
-fn one(text: &str, lines_before: usize) -> Result<Output, Unread> {
+impl Unread {
+    /// What is wrong, without what to do.
+    fn what(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+/// The first reader that finds values, by its place, and what it found.
+fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
     let (mut broken, mut unread) = (None, None);
-    for reader in READERS {
+    for (shape, reader) in READERS.iter().enumerate() {
         match reader(text) {
-            Ok(Printed { readings, unread }) if !readings.is_empty() => {
-                let notes =
-                    unread.iter().map(|(line, said)| not_lined_up(lines_before + line, said)).collect();
-                return Ok(Output { readings, runs: 1, unopened: unopened::events(text), notes });
+            Ok(printed) if !printed.readings.is_empty() => {
+                return Ok((shape, printed.output(text, lines_before)));
             }
             Ok(printed) => unread = unread.or(printed.unread.into_iter().next()),
+            Err(Unread::Broken { line, said }) => {
+                broken = broken.or(Some(Unread::Broken { line: lines_before + line, said }));
+            }
             Err(error) => broken = broken.or(Some(error)),
         }
     }
     Err(broken.unwrap_or_else(|| without_values(text, unread, lines_before)))
+}
+
+impl Printed {
+    /// What was read, with what the text says of all of it.
+    fn output(self, text: &str, lines_before: usize) -> Output {
+        let unread = self.unread.iter().map(|(line, said)| not_lined_up(lines_before + line, said));
+        let notes = unread.chain(runs::short(text)).collect();
+        let mut readings = self.readings;
+        if readings.iter().all(|reading| reading.pmu.is_none()) {
+            let pmu = runs::pmu(text);
+            readings.iter_mut().for_each(|reading| reading.pmu.clone_from(&pmu));
+        }
+        Output { readings, runs: 1, unopened: unopened::events(text), notes }
+    }
 }
 
 /// Why there is no value in a text whose readers found none, but perhaps a line of names.

@@ -1,7 +1,79 @@
-//! Several runs of `perf stat` in one text: a comparison that somebody put into one file, or printed in a page.
+//! Several runs of a tool in one text: a comparison that somebody put into one file, or printed in a page.
 
-/// Where a run begins, and how it is called.
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::number::decimal;
+
+/// Where a run of `perf stat` begins, and how it is called.
 const BEGIN: &str = "Performance counter stats for ";
+
+/// A command behind a prompt, `$ perf stat --topdown -a sleep 1`.
+static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^[^|>]{0,60}?[$#%]\s*(?P<of>(?:\S+\s+){0,6}?\S*(?:perf\s+stat|toplev(?:\.py)?|topdown-tool)(?:\s.*)?)$",
+    )
+});
+
+/// `Before:`, `## After BOLT`.
+static TITLE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)^\s*(?:#+\s*(?P<head>(?:before|after|baseline)\b.{0,40})|\W*(?P<title>(?:before|after|baseline)\b.{0,40}):\W*)$",
+    )
+});
+
+/// The PMU that perf was told to count on, and the one that it took by itself.
+static PMU: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"--cputype[ =](?:cpu_)?(?P<told>\w+)|default to use cpu_(?P<taken>\w+) topdown events")
+});
+
+/// `0,127164454 seconds time elapsed`, `60.114 +- 0.112 seconds time elapsed`.
+static ELAPSED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"([0-9][0-9.,]*)(?:\s*\+-\s*[0-9.,]+)?\s+seconds time elapsed"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
+}
+
+/// What a line begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Start<'a> {
+    /// A part of a page that somebody called before, or after.
+    Title(&'a str),
+    /// A block of a page, or what stands behind one.
+    Fence,
+    Command(&'a str),
+    /// perf's own line.
+    Run(&'a str),
+}
+
+impl<'a> Start<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        if let Some((_, of)) = line.split_once(BEGIN) {
+            return Some(Self::Run(of.trim().trim_end_matches(':')));
+        }
+        if line.trim_start().starts_with("```") {
+            return Some(Self::Fence);
+        }
+        if let Some(found) = TITLE.captures(line) {
+            let title = found.name("head").or_else(|| found.name("title"))?;
+            return Some(Self::Title(title.as_str().trim()));
+        }
+        COMMAND.captures(line).and_then(|found| found.name("of")).map(|of| Self::Command(of.as_str().trim()))
+    }
+
+    /// Whether what begins here goes on in what began before, which had no values yet: a title has a block, and that a command.
+    fn goes_on(self, before: Self) -> bool {
+        let rank = |start: Self| match start {
+            Self::Title(_) => 0,
+            Self::Fence => 1,
+            Self::Command(_) => 2,
+            Self::Run(_) => 3,
+        };
+        rank(self) > rank(before)
+    }
+}
 
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,49 +81,127 @@ pub(super) struct Run<'a> {
     pub(super) text: &'a str,
     /// How many lines of the text stand in front of it.
     pub(super) lines_before: usize,
-    /// Counted from 1.
-    number: usize,
-    /// What perf counted, in its words.
-    of: &'a str,
+    /// What the first of its beginnings says of it.
+    of: Option<&'a str>,
+    /// Whether a tool ran there, and not only somebody wrote.
+    pub(super) is_of_a_tool: bool,
 }
 
 impl Run<'_> {
-    /// The name of what a value is of.
-    pub(super) fn named(&self, scope: Option<&str>) -> String {
-        let scope = scope.map(|scope| format!(", {scope}")).unwrap_or_default();
-        format!("run {} ({}){scope}", self.number, self.of)
+    /// The name of the run that is counted as this one, from 1.
+    pub(super) fn name(&self, number: usize) -> String {
+        self.of.map_or_else(|| format!("run {number}"), |of| format!("run {number} ({of})"))
     }
 }
 
-/// The runs of a text, in their order; what stands in front of the first is of none.
+/// The parts of a text, in their order, with what stands in front of the first beginning.
 pub(super) fn split(text: &str) -> Vec<Run<'_>> {
-    let begins: Vec<usize> = text.match_indices(BEGIN).map(|(at, _)| at).collect();
-    let ends = begins.iter().skip(1).copied().chain([text.len()]);
-    let (mut lines, mut counted) = (0, 0);
-    let run = |(index, (&from, to)): (usize, (&usize, usize))| {
-        lines += text[counted..from].matches('\n').count();
-        counted = from;
-        let text = &text[from..to];
-        let of = text.lines().next().unwrap_or_default();
-        let of = of.strip_prefix(BEGIN).unwrap_or(of).trim().trim_end_matches(':');
-        Run { text, lines_before: lines, number: index + 1, of }
-    };
-    begins.iter().zip(ends).enumerate().map(run).collect()
+    let mut runs = vec![Open { from: 0, lines_before: 0, starts: Vec::new() }];
+    let mut at = 0;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if let Some(start) = Start::of(line.trim_end()) {
+            match runs.last_mut() {
+                Some(Open { starts, .. }) if starts.last().is_some_and(|before| start.goes_on(*before)) => {
+                    starts.push(start);
+                }
+                _ => runs.push(Open { from: at, lines_before: index, starts: vec![start] }),
+            }
+        }
+        at += line.len();
+    }
+    let ends = runs.iter().skip(1).map(|open| open.from).chain([text.len()]);
+    runs.iter().zip(ends).map(|(open, end)| open.run(&text[open.from..end])).collect()
+}
+
+/// A part whose end is not known yet.
+struct Open<'a> {
+    from: usize,
+    lines_before: usize,
+    starts: Vec<Start<'a>>,
+}
+
+impl<'a> Open<'a> {
+    fn run(&self, text: &'a str) -> Run<'a> {
+        let word = |start: &Start<'a>| match *start {
+            Start::Title(of) | Start::Command(of) | Start::Run(of) => Some(of),
+            Start::Fence => None,
+        };
+        let is_of_a_tool = self.starts.iter().any(|start| matches!(start, Start::Command(_) | Start::Run(_)));
+        let of = self.starts.iter().find_map(word);
+        Run { text, lines_before: self.lines_before, of, is_of_a_tool }
+    }
+}
+
+/// The PMU of all values of a run that have none of their own, where the command or perf's warning says so.
+pub(super) fn pmu(text: &str) -> Option<String> {
+    let found = PMU.captures(text)?;
+    let pmu = found.name("told").or_else(|| found.name("taken"))?;
+    Some(format!("cpu_{}", pmu.as_str()))
+}
+
+/// Below this many seconds a program has hardly begun.
+const SHORT_S: f64 = 1.0;
+
+/// A note where a run was too short.
+pub(super) fn short(text: &str) -> Option<String> {
+    let seconds = decimal(&ELAPSED.captures(text)?[1]).filter(|seconds| *seconds < SHORT_S)?;
+    let ms = 1_000.0 * seconds;
+    let places = if ms < 9.995 { 2 } else { usize::from(ms < 99.95) };
+    Some(format!(
+        "it ran for {ms:.places$} ms: below {SHORT_S:.0} s the start of the program weighs much, and shares differ from run to run"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(text: &str) -> Vec<String> {
+        split(text).iter().enumerate().map(|(index, run)| run.name(index)).collect()
+    }
+
     #[test]
     fn each_run_has_its_part_and_its_name() {
         let text = "before\n Performance counter stats for 'system wide':\n1\n\nPerformance counter stats for process id '7':\n2\n";
         let runs = split(text);
-        assert_eq!(runs.len(), 2);
-        assert_eq!(runs[0].named(None), "run 1 ('system wide')");
-        assert_eq!(runs[1].named(Some("S0-D0-C1")), "run 2 (process id '7'), S0-D0-C1");
-        assert_eq!(runs.iter().map(|run| run.lines_before).collect::<Vec<_>>(), [1, 4]);
-        assert!(runs[0].text.contains("1\n") && !runs[0].text.contains('2'));
-        assert!(split("no run").is_empty());
+        assert_eq!(names(text), ["run 0", "run 1 ('system wide')", "run 2 (process id '7')"]);
+        assert_eq!(runs.iter().map(|run| run.lines_before).collect::<Vec<_>>(), [0, 1, 4]);
+        assert!(runs[1].text.contains("1\n") && !runs[1].text.contains('2'));
+        assert_eq!(names("no run"), ["run 0"]);
+    }
+
+    #[test]
+    fn a_command_begins_a_run_and_so_does_a_title() {
+        let text = "  # ./perf stat --topdown -a sleep 1\n\n Performance counter stats for 'system wide':\n1\n$ sudo toplev.py -l2 ./a\n2\n";
+        assert_eq!(
+            names(text),
+            ["run 0", "run 1 (./perf stat --topdown -a sleep 1)", "run 2 (sudo toplev.py -l2 ./a)"]
+        );
+        let text = "Before:\n```\n$ perf stat ./a\n1\n```\n## After BOLT\n```\n2\n```\n";
+        assert_eq!(names(text), ["run 0", "run 1 (Before)", "run 2", "run 3 (After BOLT)", "run 4"]);
+        // Values, and sentences, begin nothing.
+        for line in [
+            "# 17.4 % tma_retiring",
+            "Before it ran, perf stat was there.",
+            "#  time  %  tma_retiring",
+            "S0 # perf",
+        ] {
+            assert_eq!(Start::of(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn commands_and_warnings_name_the_pmu() {
+        assert_eq!(pmu("# perf stat --topdown --cputype atom").as_deref(), Some("cpu_atom"));
+        assert_eq!(pmu("WARNING: default to use cpu_core topdown events").as_deref(), Some("cpu_core"));
+        assert_eq!(pmu("perf stat"), None);
+    }
+
+    #[test]
+    fn short_runs_are_noted() {
+        assert!(short("  0,127 seconds time elapsed").unwrap().starts_with("it ran for 127 ms"));
+        assert!(short("  0.001568765 seconds time elapsed").unwrap().starts_with("it ran for 1.57 ms"));
+        assert_eq!(short("  60.114 +- 0.112 seconds time elapsed  ( +-  0.19% )"), None);
+        assert_eq!(short("no time"), None);
     }
 }

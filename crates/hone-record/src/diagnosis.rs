@@ -173,12 +173,15 @@ impl Shift {
         moved
     }
 
-    /// The loss that grew most where another became smaller: what was behind it.
+    /// The largest loss afterwards, where it grew and another became smaller: what was behind that.
     pub fn next_bottleneck(&self) -> Option<Category> {
-        let is_loss = |category: &Category| *category != Category::Retiring;
+        let is_loss = |category: &Category| !category.is_level_2() && *category != Category::Retiring;
+        let after = |category: &Category| self.percent.get(category).map_or(0.0, |[_, after]| *after);
+        let losses = self.percent.keys().copied().filter(is_loss);
+        let largest = losses.max_by(|one, other| after(one).total_cmp(&after(other)))?;
         let lost_less = self.left().iter().any(|(category, _)| is_loss(category));
-        let grown = self.came().into_iter().map(|(category, _)| category).find(is_loss);
-        grown.filter(|_| lost_less)
+        let grew = self.came().iter().any(|(category, _)| *category == largest);
+        (lost_less && grew).then_some(largest)
     }
 
     /// Where the points went, in one sentence; `None` where nothing moved.
@@ -448,10 +451,17 @@ mod tests {
             (Retiring, [30.9, 36.6]),
             (FetchLatency, [40.0, 1.0]),
         ]);
-        assert_eq!(published.next_bottleneck(), Some(BackendBound));
+        assert_eq!(published.next_bottleneck(), None, "the front end is the largest loss all the same");
         assert_eq!(
             published.words().unwrap(),
-            "13 points left frontend bound and 1 bad speculation: 8 went to backend bound, the next bottleneck, and 6 to retiring"
+            "13 points left frontend bound and 1 bad speculation: 8 went to backend bound, and 6 to retiring"
+        );
+        let behind =
+            of(&[(FrontendBound, [40.0, 20.0]), (BackendBound, [20.0, 38.0]), (Retiring, [40.0, 42.0])]);
+        assert_eq!(behind.next_bottleneck(), Some(BackendBound));
+        assert_eq!(
+            behind.words().unwrap(),
+            "20 points left frontend bound: 18 went to backend bound, the next bottleneck, and 2 to retiring"
         );
         let better =
             of(&[(FrontendBound, [30.0, 25.0]), (Retiring, [50.0, 55.0]), (BackendBound, [20.0, 20.0])]);

@@ -986,3 +986,21 @@ fn what_one_run_of_several_lacks_is_noted_and_no_table_is_dropped() {
         output.notes
     );
 }
+
+#[test]
+fn a_second_table_without_a_prompt_is_named() {
+    let toplev =
+        lines([40.0, 10.0, 30.0, 20.0], |name, value| format!("BE   {name}   % Slots    {value:.1}\n"));
+    let both = topdown::read(&(toplev.clone() + &old_table([51.0, 10.3, 7.8, 30.9]))).unwrap();
+    assert!(
+        both.notes[0].contains("another table in it is left out, which has retiring 30.9 %"),
+        "{:?}",
+        both.notes
+    );
+    // No reader takes what another one read for a table of its own.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/topdown");
+    for file in fs::read_dir(folder).unwrap() {
+        let Ok(output) = topdown::read(&fs::read_to_string(file.unwrap().path()).unwrap()) else { continue };
+        assert!(!output.notes.iter().any(|note| note.contains("another table")), "{:?}", output.notes);
+    }
+}

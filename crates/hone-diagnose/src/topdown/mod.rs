@@ -265,7 +265,10 @@ fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
     for (shape, reader) in READERS.iter().enumerate() {
         match reader(text) {
             Ok(printed) if !printed.readings.is_empty() => {
-                return Ok((shape, printed.output(text, lines_before)));
+                let left_out = left_out(text, &printed.readings, &READERS[shape + 1..]);
+                let mut output = printed.output(text, lines_before);
+                output.notes.extend(left_out);
+                return Ok((shape, output));
             }
             Ok(printed) => unread = unread.or(printed.unread.into_iter().next()),
             Err(Unread::Broken { line, said }) => {
@@ -275,6 +278,27 @@ fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
         }
     }
     Err(broken.unwrap_or_else(|| without_values(text, unread, lines_before)))
+}
+
+/// A note of shares that stand in a text in another shape than those that were read: a table of another tool. Readers of other shapes also
+/// take numbers of the same lines for shares, and these are no table that could be.
+fn left_out(text: &str, read: &[Reading], others: &[Reader]) -> Option<String> {
+    let is_read = |other: &Reading| {
+        read.iter().any(|reading| reading.category == other.category && reading.percent == other.percent)
+    };
+    let can_be = |reading: &Reading| reading.percent.is_none_or(|percent| (0.0..=100.0).contains(&percent));
+    let tables = others.iter().filter_map(|reader| reader(text).ok()).map(|printed| printed.readings);
+    let mut tables = tables.filter(|readings| readings.iter().all(can_be));
+    let values = tables.find_map(|readings| {
+        let values = readings.iter().filter(|reading| !is_read(reading));
+        let values =
+            values.filter_map(|reading| Some(format!("{} {:.1} %", reading.category, reading.percent?)));
+        Some(values.collect::<Vec<_>>()).filter(|values| !values.is_empty())
+    })?;
+    Some(format!(
+        "another table in it is left out, which has {}: give it in a file of its own",
+        values.join(", ")
+    ))
 }
 
 impl Printed {

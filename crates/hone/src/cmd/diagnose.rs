@@ -375,7 +375,15 @@ fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, desk: &Desk) -> Res
         diagnosis_of(&bytes(path)?, name_of(path), arguments.program.as_deref(), arguments.user_share)
     };
     let [before, after] = paths;
-    show_read(before_and_after(of(before)?, of(after)?)?, desk)
+    match (of(before), of(after)) {
+        (Ok(before), Ok(after)) => show_read(before_and_after(before, after)?, desk),
+        // The file that can be read is shown all the same.
+        (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
+            show_read(one, desk)?;
+            Err(error)
+        }
+        (Err(error), Err(_)) => Err(error),
+    }
 }
 
 /// One diagnosis of two, whose parts follow each other.
@@ -390,13 +398,20 @@ fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
         ))
         .into());
     }
-    let shifts = shifts(&before.parts, &after.parts);
+    let are_of_one_make = counts_contention(&before.parts) == counts_contention(&after.parts);
+    let shifts = if are_of_one_make { shifts(&before.parts, &after.parts) } else { Vec::new() };
     let named = |side: &str, part: Diagnosed| {
         let scope = part.scope.map(|scope| format!(", {scope}")).unwrap_or_default();
         Diagnosed { scope: Some(format!("{side}{scope}")), ..part }
     };
     let mut notes = [before.notes, after.notes].concat();
-    if shifts.is_empty() {
+    if !are_of_one_make {
+        notes.push(
+            "one file has SMT contention, which AMD's CPUs count, and the other has none: perhaps they are of different makes, so Hone does \
+             not compare them"
+                .to_owned(),
+        );
+    } else if shifts.is_empty() {
         notes.push(
             "the two files share no core, thread or PMU with valid slots, so Hone can't compare them"
                 .to_owned(),
@@ -410,6 +425,12 @@ fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
         notes,
         ..after
     })
+}
+
+/// Whether any of the parts has the category that only AMD's CPUs count.
+fn counts_contention(parts: &[Diagnosed]) -> bool {
+    let contention = |part: &Diagnosed| part.slots.as_ref()?.share(Category::SmtContention);
+    parts.iter().any(|part| contention(part).is_some())
 }
 
 /// How the slots of parts with the same scope moved.

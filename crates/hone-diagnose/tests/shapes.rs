@@ -963,6 +963,8 @@ fn commands_in_one_file_are_labelled_and_compared_only_where_they_can_be() {
     );
     let same = topdown::read(&(run("-a", values) + &run("-a", values))).unwrap();
     assert_eq!((same.runs, same.notes), (2, Vec::new()));
+    let other_levels = run("-M TopdownL1", values) + &run("-M TopdownL2", values);
+    assert_eq!(topdown::read(&other_levels).unwrap().runs, 1);
     // AMD's slots are not Intel's.
     let amd = "$ perf stat -M PipelineL1\n 1 ls_not_halted_cyc  #  20.0 %  smt_contention\n".to_owned()
         + &lines([5.0, 10.0, 40.0, 25.0], |name, value| format!("# {value:.1} %  {}\n", name.to_lowercase()));

@@ -192,7 +192,7 @@ pub fn read(text: &str) -> Result<Output, Unread> {
     for run in runs::split(&text) {
         let name = run.name(found.len() + notes.len() + 1);
         match one(run.text, run.lines_before) {
-            Ok((shape, output)) => found.push(Named { name, shape, output }),
+            Ok((shape, output)) => found.push(Named { name, options: run.options(), shape, output }),
             Err(Unread::Nothing) => {}
             Err(error) if run.is_of_a_tool => notes.push(format!("{name}: {}", error.what())),
             Err(_) => {}
@@ -208,20 +208,22 @@ pub fn read(text: &str) -> Result<Output, Unread> {
 }
 
 /// What was read of a run, of which a text has several.
-struct Named {
+struct Named<'a> {
     name: String,
+    /// Of its command.
+    options: Vec<&'a str>,
     /// The place of its reader.
     shape: usize,
     output: Output,
 }
 
 /// Several runs, in their order.
-fn together(found: Vec<Named>) -> Output {
+fn together(found: Vec<Named<'_>>) -> Output {
     let mut all = Output { runs: found.len(), ..Output::default() };
     if !are_of_a_kind(&found) {
         all.runs = 1;
         all.notes.push(
-            "the runs are of other PMUs, other tools or other makes of CPU, so Hone does not compare them"
+            "the runs are of other PMUs, options, tools or makes of CPU, so Hone does not compare them"
                 .to_owned(),
         );
     }
@@ -229,19 +231,34 @@ fn together(found: Vec<Named>) -> Output {
     all
 }
 
-/// Whether runs were read from one shape, have the same PMUs, and count the contention that only AMD counts, or don't.
-fn are_of_a_kind(found: &[Named]) -> bool {
-    let kind = |run: &Named| {
-        let pmus: BTreeSet<Option<String>> =
-            run.output.readings.iter().map(|reading| reading.pmu.clone()).collect();
-        let is_amd = run.output.readings.iter().any(|reading| reading.category == Category::SmtContention);
-        (run.shape, pmus, is_amd)
-    };
-    found.windows(2).all(|pair| kind(&pair[0]) == kind(&pair[1]))
+/// What runs that can be compared have in common.
+#[derive(PartialEq)]
+struct Kind<'a> {
+    shape: usize,
+    options: &'a [&'a str],
+    pmus: BTreeSet<Option<&'a str>>,
+    /// Whether it counts the contention that only AMD's CPUs count.
+    is_amd: bool,
+}
+
+impl Named<'_> {
+    fn kind(&self) -> Kind<'_> {
+        let readings = &self.output.readings;
+        Kind {
+            shape: self.shape,
+            options: &self.options,
+            pmus: readings.iter().map(|reading| reading.pmu.as_deref()).collect(),
+            is_amd: readings.iter().any(|reading| reading.category == Category::SmtContention),
+        }
+    }
+}
+
+fn are_of_a_kind(found: &[Named<'_>]) -> bool {
+    found.windows(2).all(|pair| pair[0].kind() == pair[1].kind())
 }
 
 impl Output {
-    fn take(&mut self, Named { name, output, .. }: Named) {
+    fn take(&mut self, Named { name, output, .. }: Named<'_>) {
         let named = |reading: Reading| {
             let scope = reading.scope.map(|scope| format!(", {scope}")).unwrap_or_default();
             Reading { scope: Some(format!("{name}{scope}")), ..reading }

@@ -83,6 +83,8 @@ pub(super) struct Run<'a> {
     pub(super) lines_before: usize,
     /// What the first of its beginnings says of it.
     of: Option<&'a str>,
+    /// The command behind a prompt.
+    command: Option<&'a str>,
     /// Whether a tool ran there, and not only somebody wrote.
     pub(super) is_of_a_tool: bool,
 }
@@ -91,6 +93,21 @@ impl Run<'_> {
     /// The name of the run that is counted as this one, from 1.
     pub(super) fn name(&self, number: usize) -> String {
         self.of.map_or_else(|| format!("run {number}"), |of| format!("run {number} ({of})"))
+    }
+}
+
+/// Options with a value of their own that say what is counted.
+const WITH_VALUES: [&str; 5] = ["-M", "-e", "--td-level", "--cputype", "-l"];
+
+impl<'a> Run<'a> {
+    /// What the command was told beside the program: runs of other options count other things.
+    pub(super) fn options(&self) -> Vec<&'a str> {
+        let words: Vec<&str> =
+            self.command.unwrap_or_default().split_whitespace().take_while(|word| *word != "--").collect();
+        let before = std::iter::once("").chain(words.iter().copied());
+        let pairs = before.zip(words.iter().copied());
+        let is_option = |(before, word): &(&str, &str)| word.starts_with('-') || WITH_VALUES.contains(before);
+        pairs.filter(is_option).map(|(_, word)| word).collect()
     }
 }
 
@@ -128,7 +145,11 @@ impl<'a> Open<'a> {
         };
         let is_of_a_tool = self.starts.iter().any(|start| matches!(start, Start::Command(_) | Start::Run(_)));
         let of = self.starts.iter().find_map(word);
-        Run { text, lines_before: self.lines_before, of, is_of_a_tool }
+        let command = self.starts.iter().find_map(|start| match *start {
+            Start::Command(command) => Some(command),
+            _ => None,
+        });
+        Run { text, lines_before: self.lines_before, of, command, is_of_a_tool }
     }
 }
 
@@ -188,6 +209,14 @@ mod tests {
         ] {
             assert_eq!(Start::of(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn options_are_what_a_command_counts() {
+        let options = |text| split(text).pop().unwrap().options();
+        assert_eq!(options("$ sudo perf stat -M TopdownL1 -p 7 -- ./a -x\n"), ["-M", "TopdownL1", "-p"]);
+        assert_eq!(options("$ perf stat --topdown --td-level 1 ./new\n"), ["--topdown", "--td-level", "1"]);
+        assert_eq!(options("Performance counter stats for './a':\n"), Vec::<&str>::new());
     }
 
     #[test]

@@ -16,15 +16,18 @@ mod runs;
 mod slots;
 mod table;
 mod text;
+mod together;
 mod toplev;
 mod unknown;
 mod unopened;
-
-use std::collections::BTreeSet;
+mod unread;
 
 use hone_record::Category;
 
 pub use slots::{Fault, Missing, NoNumber, Seldom, judge};
+pub use unread::Unread;
+
+use together::{Named, together};
 
 /// One printed value.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,101 +73,6 @@ impl From<Vec<Reading>> for Printed {
     }
 }
 
-/// Output that has no top-down value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unread {
-    /// There is no PMU.
-    #[error(
-        "this was measured without counters: {said}\n  next: measure on a machine whose PMU perf can use (hone doctor tells whether this \
-         one has one)"
-    )]
-    NoCounters {
-        /// The words that say so.
-        said: String,
-    },
-    /// perf knows no such metric.
-    #[error("perf knows no top-down metric of this CPU: {said}\n  next: take a newer perf")]
-    NoMetric {
-        /// perf's words.
-        said: String,
-    },
-    /// perf was not let.
-    #[error(
-        "perf was not let count: {said}\n  next: set kernel.perf_event_paranoid to 2 or less, or run perf as root (a container needs \
-         CAP_PERFMON)"
-    )]
-    NoRights {
-        /// perf's words.
-        said: String,
-    },
-    /// Older CPUs count slots of whole cores only.
-    #[error(
-        "perf counts slots of whole cores only on this CPU: {said}\n  next: perf stat --topdown -a as root, while little else runs, \
-         or perf stat -M TopdownL1"
-    )]
-    Wide {
-        /// perf's words.
-        said: String,
-    },
-    /// The program idled.
-    #[error("nothing ran while perf counted: {said}\n  next: load the program meanwhile")]
-    NotCounted {
-        /// perf's words.
-        said: String,
-    },
-    /// Broken by the locale, or by something else.
-    #[error("line {line} can't be read: {said}\n  next: run perf with LC_ALL=C")]
-    Broken {
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong there.
-        said: String,
-    },
-    /// Names, and no value that belongs to one of them.
-    #[error(
-        "line {line} has names of top-down metrics, but no values in the columns that Hone knows: {said}\n  next: perf stat -j, whose values \
-         carry their names"
-    )]
-    NoValues {
-        /// Counted from 1.
-        line: usize,
-        /// What stands there.
-        said: String,
-    },
-    /// A value with its name, in no shape of a tool that Hone knows.
-    #[error(
-        "line {line} names {of} with {percent} %, in a form that Hone does not know: {said}\n  next: give it the output of perf stat -j, \
-         toplev or topdown-tool as it is; or a line of the names (frontend bound, bad speculation, retiring, backend bound), and their \
-         values below them"
-    )]
-    UnknownForm {
-        /// Counted from 1.
-        line: usize,
-        /// What the line names.
-        of: Category,
-        /// As it stands there.
-        percent: String,
-        /// The line.
-        said: String,
-    },
-    /// Arm's topdown-tool printed other metrics than the slots.
-    #[error(
-        "this is stage 2 of topdown-tool, which has no slots: {said}\n  next: topdown-tool -m Topdown_L1, and the command as before"
-    )]
-    StageTwo {
-        /// The line that says so.
-        said: String,
-    },
-    /// Something else.
-    #[error(
-        "there is no top-down value in it\n  next: perf stat --topdown, perf stat -M TopdownL1 (Intel, Arm) or -M PipelineL1 \
-         (AMD), each also with -j or -x';', or toplev; where the machine has no slots, perf stat -e \
-         instructions,L1-icache-load-misses,iTLB-load-misses"
-    )]
-    Nothing,
-}
-
 /// A reader of one shape.
 type Reader = fn(&str) -> Result<Printed, Unread>;
 
@@ -207,75 +115,6 @@ pub fn read(text: &str) -> Result<Output, Unread> {
     Ok(output)
 }
 
-/// What was read of a run, of which a text has several.
-struct Named<'a> {
-    name: String,
-    /// Of its command.
-    options: Vec<&'a str>,
-    /// The place of its reader.
-    shape: usize,
-    output: Output,
-}
-
-/// Several runs, in their order.
-fn together(found: Vec<Named<'_>>) -> Output {
-    let mut all = Output { runs: found.len(), ..Output::default() };
-    if !are_of_a_kind(&found) {
-        all.runs = 1;
-        all.notes.push(
-            "the runs are of other PMUs, options, tools or makes of CPU, so Hone does not compare them"
-                .to_owned(),
-        );
-    }
-    found.into_iter().for_each(|run| all.take(run));
-    all
-}
-
-/// What runs that can be compared have in common.
-#[derive(PartialEq)]
-struct Kind<'a> {
-    shape: usize,
-    options: &'a [&'a str],
-    pmus: BTreeSet<Option<&'a str>>,
-    /// Whether it counts the contention that only AMD's CPUs count.
-    is_amd: bool,
-}
-
-impl Named<'_> {
-    fn kind(&self) -> Kind<'_> {
-        let readings = &self.output.readings;
-        Kind {
-            shape: self.shape,
-            options: &self.options,
-            pmus: readings.iter().map(|reading| reading.pmu.as_deref()).collect(),
-            is_amd: readings.iter().any(|reading| reading.category == Category::SmtContention),
-        }
-    }
-}
-
-fn are_of_a_kind(found: &[Named<'_>]) -> bool {
-    found.windows(2).all(|pair| pair[0].kind() == pair[1].kind())
-}
-
-impl Output {
-    fn take(&mut self, Named { name, output, .. }: Named<'_>) {
-        let named = |reading: Reading| {
-            let scope = reading.scope.map(|scope| format!(", {scope}")).unwrap_or_default();
-            Reading { scope: Some(format!("{name}{scope}")), ..reading }
-        };
-        self.readings.extend(output.readings.into_iter().map(named));
-        self.unopened.extend(output.unopened);
-        self.notes.extend(output.notes.into_iter().map(|note| format!("{name}: {note}")));
-    }
-}
-
-impl Unread {
-    /// What is wrong, without what to do.
-    fn what(&self) -> String {
-        self.to_string().lines().next().unwrap_or_default().to_owned()
-    }
-}
-
 /// The first reader that finds values, by its place, and what it found.
 fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
     let (mut broken, mut unread) = (None, None);
@@ -294,7 +133,7 @@ fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
             Err(error) => broken = broken.or(Some(error)),
         }
     }
-    Err(broken.unwrap_or_else(|| without_values(text, unread, lines_before)))
+    Err(broken.unwrap_or_else(|| unread::without_values(text, unread, lines_before)))
 }
 
 /// A note of shares that stand in a text in another shape than those that were read: a table of another tool. Readers of other shapes also
@@ -332,55 +171,6 @@ impl Printed {
     }
 }
 
-/// Why there is no value in a text whose readers found none, but perhaps a line of names.
-fn without_values(text: &str, unread: Option<(usize, String)>, lines_before: usize) -> Unread {
-    let unread = unread.map(|(line, said)| Unread::NoValues { line: lines_before + line, said });
-    match why_nothing(text) {
-        Unread::Nothing | Unread::NotCounted { .. } if unread.is_some() => unread.unwrap_or(Unread::Nothing),
-        // Of what did not run there is no value, and of what ran there may be some.
-        why @ (Unread::Nothing | Unread::NotCounted { .. }) => {
-            unknown::value(text, lines_before).or_else(|| unknown::stage_two(text)).unwrap_or(why)
-        }
-        why => why,
-    }
-}
-
 fn not_lined_up(line: usize, said: &str) -> String {
     format!("line {line} was not understood: its values line up with no name of a top-down metric: {said}")
-}
-
-/// Makes a reason of perf's words.
-type Reason = fn(String) -> Unread;
-
-/// What perf says in place of values.
-fn why_nothing(text: &str) -> Unread {
-    let line = |words: &[&str]| {
-        text.lines()
-            .find(|line| words.iter().any(|word| line.contains(word)))
-            .map(|line| line.trim().to_owned())
-    };
-    let without = [
-        "<not supported>",
-        "System does not support topdown",
-        "didn't export Perfmon",
-        "Nothing measured",
-        "PMU Hardware or event type doesn't support",
-    ];
-    let reasons: [(&[&str], Reason); 5] = [
-        (&without, |said| Unread::NoCounters { said }),
-        (&["perf_event_paranoid", "No permission", "Access to performance monitoring"], |said| {
-            Unread::NoRights { said }
-        }),
-        (&["requires system-wide mode"], |said| Unread::Wide { said }),
-        (&["Cannot find metric", "cannot find metric", "Cannot resolve"], |said| Unread::NoMetric { said }),
-        (&["<not counted>"], |said| Unread::NotCounted { said }),
-    ];
-    if let Some(reason) = reasons.iter().find_map(|(words, reason)| line(words).map(reason)) {
-        return reason;
-    }
-    // What `--metric-only -j` prints where there is nothing.
-    if text.contains("{\"metric-value\" : \"\"}") {
-        return Unread::NoCounters { said: "perf printed empty values".to_owned() };
-    }
-    Unread::Nothing
 }

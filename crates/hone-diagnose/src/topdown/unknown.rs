@@ -42,6 +42,14 @@ fn named(line: &str) -> Vec<Category> {
     pairs.chain(words.iter().filter_map(|word| category(word))).filter(|of| !of.is_level_2()).collect()
 }
 
+/// Counts of the events that shares are made of, such as newer perfs print for `-e slots,topdown-retiring`.
+pub(super) fn counts(text: &str) -> Option<Unread> {
+    let is_count =
+        |line: &&str| line.contains("topdown-retiring") && !line.contains('<') && !line.contains("-e ");
+    let said = text.lines().find(is_count)?.trim().to_owned();
+    Some(Unread::Counts { said })
+}
+
 /// Arm's topdown-tool printed the metrics of a core's parts, and not the slots.
 pub(super) fn stage_two(text: &str) -> Option<Unread> {
     let said = text.lines().find(|line| line.contains("Stage 2 (uarch metrics)"))?;

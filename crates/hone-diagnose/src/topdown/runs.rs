@@ -16,11 +16,10 @@ static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// `Before:`, `## After BOLT`.
+/// `Before:`, `## After BOLT`, and what `tail` puts in front of each of several files, `==> after.txt <==`.
 static TITLE: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"(?i)^\s*(?:#+\s*(?P<head>(?:before|after|baseline)\b.{0,40})|\W*(?P<title>(?:before|after|baseline)\b.{0,40}):\W*)$",
-    )
+    let name = r"(?:before|after|baseline)\b.{0,40}";
+    pattern(&format!(r"(?i)^\s*(?:#+\s*({name})|\W*({name}):\W*|==> (\S.*) <==)$"))
 });
 
 /// The PMU that perf was told to count on, and the one that it took by itself.
@@ -57,7 +56,7 @@ impl<'a> Start<'a> {
             return Some(Self::Fence);
         }
         if let Some(found) = TITLE.captures(line) {
-            let title = found.name("head").or_else(|| found.name("title"))?;
+            let title = found.iter().skip(1).flatten().next()?;
             return Some(Self::Title(title.as_str().trim()));
         }
         COMMAND.captures(line).and_then(|found| found.name("of")).map(|of| Self::Command(of.as_str().trim()))
@@ -200,6 +199,10 @@ mod tests {
         );
         let text = "Before:\n```\n$ perf stat ./a\n1\n```\n## After BOLT\n```\n2\n```\n";
         assert_eq!(names(text), ["run 0", "run 1 (Before)", "run 2", "run 3 (After BOLT)", "run 4"]);
+        assert_eq!(
+            names("==> old.txt <==\n1\n==> new.txt <==\n2\n"),
+            ["run 0", "run 1 (old.txt)", "run 2 (new.txt)"]
+        );
         // Values, and sentences, begin nothing.
         for line in [
             "# 17.4 % tma_retiring",

@@ -638,3 +638,48 @@ fn what_is_behind_an_end_is_not_done() {
         assert_eq!(names, ["vm.dirty_ratio"], "{body}");
     }
 }
+
+/// Two disks, two values: neither hides the other, whatever the order and the form.
+#[test]
+fn each_disk_is_judged_by_its_own_last_value() {
+    let script = "#!/bin/sh\necho 0 > /sys/block/nvme0n1/queue/read_ahead_kb\n\necho 512 > /sys/block/sda/queue/read_ahead_kb\n";
+    let rules = "KERNEL==\"nvme0n1\", ATTR{queue/read_ahead_kb}=\"0\"\n\nKERNEL==\"sda\", ATTR{queue/read_ahead_kb}=\"512\"\n";
+    for (name, text, line) in [("tune.sh", script, 2), ("60-disks.rules", rules, 1)] {
+        let lint = found("rhel-tuned", &[own(name, text)]);
+        let one = setting(&lint, "queue.read_ahead_kb");
+        assert_eq!(one.wanted, "0 (nvme0n1), 512 (sda)", "{lint:#?}");
+        assert_eq!(one.devices, ["nvme0n1", "sda"]);
+        let harm = told(&lint, "queue.read_ahead_kb", Defect::Harmful);
+        assert_eq!(harm.len(), 1, "{lint:#?}");
+        assert_eq!(harm[0].place, format!("{name}:{line}"));
+        assert!(harm[0].told.starts_with("nvme0n1: "), "{harm:#?}");
+    }
+}
+
+/// A preset resets nothing, and a rollback without its change is a change by itself.
+#[test]
+fn a_rollback_is_known_by_whole_words_and_judged_even_alone() {
+    let change = "sysctl -w vm.dirty_ratio=80\n";
+    for name in ["disk-preset.sh", "presets.md", "redoundo.sh"] {
+        let text = if name.ends_with(".md") {
+            format!("# Presets\n\n```sh\n{change}```\n")
+        } else {
+            change.to_owned()
+        };
+        let lint = found("md-nvme", &[own(name, &text)]);
+        says(&lint, "vm.dirty_ratio", Defect::Harmful, "80 %");
+        says(&lint, "", Defect::NotRestored, "no way back");
+    }
+    for (name, text) in [
+        ("reset-node.sh", change.to_owned()),
+        ("guide.md", format!("# Restore the speed after a boot\n\n```sh\n{change}```\n")),
+        ("tune.sh", format!("undoTuning() {{\n  {change}}}\n")),
+    ] {
+        let lint = found("md-nvme", &[own(name, &text)]);
+        says(&lint, "vm.dirty_ratio", Defect::Harmful, "80 %");
+        says(&lint, "", Defect::NotRestored, "only a rollback");
+        assert!(!lint.has_rollback);
+    }
+    let both = [own("tune.sh", change), own("resetDisk.sh", "sysctl -w vm.dirty_ratio=20\n")];
+    assert!(found("md-nvme", &both).has_rollback);
+}

@@ -17,7 +17,8 @@ use crate::origin::{self, Origin, reads_sysctl_conf};
 use crate::profile::{self, OWN, Profile};
 use crate::relevance::{Facts, cannot_matter};
 
-/// A setting of the texts with all of its attributes.
+/// A setting of the texts with all of its attributes, or with those of them that end with the same value from the same line.
+#[derive(Default)]
 struct Group<'a> {
     name: String,
     paths: BTreeSet<&'a str>,
@@ -40,12 +41,14 @@ pub(super) fn judge(
     let mut settings = Vec::new();
     for group in &groups {
         let mut findings = taken(group);
-        if let Some(event) = group.counting() {
-            let at = place(event);
-            findings.extend(worth(kernel, group, &at, facts, vendor.as_ref()));
-            findings.extend(overruled(course, group));
-            findings.extend(ruled_at_boot(&boot, group));
-            findings.extend(in_force_later(group));
+        let parts = group.parts();
+        for part in &parts {
+            let Some(event) = part.counting() else { continue };
+            let mut own = worth(kernel, part, &place(event), facts, vendor.as_ref());
+            own.extend(overruled(course, part));
+            own.extend(ruled_at_boot(&boot, part));
+            own.extend(in_force_later(part));
+            findings.extend(own.into_iter().map(|one| if parts.len() > 1 { part.named(one) } else { one }));
         }
         if course.has_rollback {
             let left = not_restored(kernel, course, group);
@@ -59,7 +62,7 @@ pub(super) fn judge(
             }
             findings.extend(back);
         }
-        settings.push(setting(kernel, group, findings));
+        settings.push(setting(kernel, group, &parts, findings));
     }
     let mut findings = of_events(kernel, course, data, facts);
     findings.extend(of_units(kernel, course));
@@ -93,7 +96,7 @@ fn groups(events: &[Event]) -> Vec<Group<'_>> {
         let Some((path, ..)) = said(event) else { continue };
         let (name, _) = name_of(path);
         let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
-            groups.push(Group { name, paths: BTreeSet::new(), wanted: String::new(), events: Vec::new() });
+            groups.push(Group { name, ..Group::default() });
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(at) {
@@ -104,8 +107,7 @@ fn groups(events: &[Event]) -> Vec<Group<'_>> {
         }
     }
     for group in &mut groups {
-        let last = group.counting().or_else(|| group.events.last().copied());
-        group.wanted = last.and_then(said).map(|(_, value, _)| bare(value)).unwrap_or_default();
+        group.wanted = group.last_value();
     }
     groups
 }
@@ -125,7 +127,49 @@ fn is_taken(event: &Event) -> bool {
     said(event).is_some_and(|(_, _, taken)| matches!(taken, Taken::Whole | Taken::Otherwise(_)))
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
+    fn last_value(&self) -> String {
+        let last = self.counting().or_else(|| self.events.last().copied());
+        last.and_then(said).map(|(_, value, _)| bare(value)).unwrap_or_default()
+    }
+
+    /// The attributes by the value that each has in the end and the line that sets it, each with its own events.
+    fn parts(&self) -> Vec<Self> {
+        let mut parts: Vec<Self> = Vec::new();
+        for path in &self.paths {
+            let is_its = |event: &&Event| said(event).is_some_and(|(other, ..)| other == *path);
+            let mut part = Self {
+                name: self.name.clone(),
+                paths: BTreeSet::from([*path]),
+                events: self.events.iter().copied().filter(is_its).collect(),
+                wanted: String::new(),
+            };
+            part.wanted = part.last_value();
+            let line = |part: &Self| part.counting().map(place);
+            match parts.iter_mut().find(|other| other.wanted == part.wanted && line(other) == line(&part)) {
+                Some(other) => {
+                    other.paths.extend(part.paths);
+                    other.events.extend(part.events);
+                }
+                None => parts.push(part),
+            }
+        }
+        parts
+    }
+
+    fn devices(&self) -> Vec<String> {
+        self.paths.iter().filter_map(|path| name_of(path).1).collect()
+    }
+
+    /// A finding with the devices that it is about.
+    fn named(&self, finding: Finding) -> Finding {
+        let devices = self.devices();
+        if devices.iter().any(|device| finding.told.contains(device.as_str())) {
+            return finding;
+        }
+        Finding { told: format!("{}: {}", devices.join(", "), finding.told), ..finding }
+    }
+
     /// Whether files say it, and nothing sets it now.
     fn is_kept_only(&self) -> bool {
         !self.events.iter().any(|event| matches!(event.what, What::Set { .. }))
@@ -230,19 +274,44 @@ fn now(kernel: &dyn Kernel, path: &str) -> String {
     value_of(kernel, path).unwrap_or_else(|| "(not there)".to_owned())
 }
 
-fn setting(kernel: &dyn Kernel, group: &Group<'_>, mut findings: Vec<Finding>) -> Setting {
+/// One value, or each with its devices where they differ.
+fn per_device(values: &[(String, String)]) -> Vec<String> {
+    let mut devices: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (device, value) in values {
+        match devices.iter_mut().find(|(other, _)| other == value) {
+            Some((_, all)) => all.push(device),
+            None => devices.push((value, vec![device])),
+        }
+    }
+    let is_one = devices.len() <= 1;
+    let told = |(value, devices): (&str, Vec<&str>)| {
+        if is_one { value.to_owned() } else { format!("{value} ({})", devices.join(", ")) }
+    };
+    devices.into_iter().map(told).collect()
+}
+
+fn setting(
+    kernel: &dyn Kernel,
+    group: &Group<'_>,
+    parts: &[Group<'_>],
+    mut findings: Vec<Finding>,
+) -> Setting {
     findings.sort();
     findings.dedup();
-    let mut values: Vec<String> = group.paths.iter().map(|path| now(kernel, path)).collect();
-    values.dedup();
+    let device = |path: &str| name_of(path).1.unwrap_or_default();
+    let values: Vec<(String, String)> =
+        group.paths.iter().map(|path| (device(path), now(kernel, path))).collect();
+    let ends =
+        parts.iter().flat_map(|part| part.paths.iter().map(|path| (device(path), part.wanted.clone())));
+    let ends: Vec<(String, String)> = ends.collect();
     let places: BTreeSet<(&str, usize)> =
         group.events.iter().map(|event| (event.file.as_str(), event.line)).collect();
     Setting {
         name: group.name.clone(),
         next_boot: group.is_kept_only(),
-        devices: group.paths.iter().filter_map(|path| name_of(path).1).collect(),
-        now: values,
-        wanted: group.wanted.clone(),
+        devices: group.devices(),
+        now: per_device(&values),
+        wanted: if ends.is_empty() { group.wanted.clone() } else { per_device(&ends).join(", ") },
         places: places.into_iter().map(|(file, line)| format!("{file}:{line}")).collect(),
         findings,
     }
@@ -577,11 +646,12 @@ fn of_texts(
     let has_script = !settings.is_empty()
         && course.pieces.iter().any(|piece| piece.role == Role::Change && is_script(&piece.kind));
     if has_script && !course.has_rollback {
-        findings.push(finding(
-            Defect::NotRestored,
-            String::new(),
-            "no way back is given, and what was there is not kept: `hone host apply` does both",
-        ));
+        let told = if course.is_lone_rollback {
+            "only a rollback is given, and no change to compare it with: Hone judges it as a change"
+        } else {
+            "no way back is given, and what was there is not kept: `hone host apply` does both"
+        };
+        findings.push(finding(Defect::NotRestored, String::new(), told));
     }
     let changing = settings.iter().filter(|setting| {
         !setting.findings.iter().any(|finding| matches!(finding.defect, Defect::NoEffect | Defect::Refused))

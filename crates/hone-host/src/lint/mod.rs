@@ -98,11 +98,11 @@ pub struct Setting {
     pub name: String,
     /// The devices, for settings of a queue.
     pub devices: Vec<String>,
-    /// Its values now: one, or those of the devices where they differ.
+    /// Its values now: one, or each with its devices where they differ (`128 (sda)`).
     pub now: Vec<String>,
     /// Whether files alone say it, so that it is in force with the next boot.
     pub next_boot: bool,
-    /// The value that the texts want.
+    /// The value that the texts want: one, or each with its devices where they differ.
     pub wanted: String,
     /// Where they say so.
     pub places: Vec<String>,
@@ -162,6 +162,8 @@ struct Course<'k> {
     enabled: BTreeSet<String>,
     pieces: Vec<Piece>,
     has_rollback: bool,
+    /// Whether all of it says that it takes back, so that it is judged as the change that it is.
+    is_lone_rollback: bool,
     /// Values of the attributes that were set, behind the last change and before the way back.
     changed: BTreeMap<String, String>,
     /// Files and lines whose commands are known, whatever they name.
@@ -185,6 +187,7 @@ fn course<'k>(kernel: &'k dyn Kernel, texts: &[(String, String)], facts: &Facts)
         enabled: BTreeSet::new(),
         pieces: Vec::new(),
         has_rollback: false,
+        is_lone_rollback: false,
         changed: BTreeMap::new(),
         followed: BTreeSet::new(),
         unread: Vec::new(),
@@ -208,6 +211,9 @@ fn course<'k>(kernel: &'k dyn Kernel, texts: &[(String, String)], facts: &Facts)
             course.changed = course.values();
         }
     }
+    if course.takes_back_alone() {
+        course.judge_as_change();
+    }
     // A script may hold both: what it does and, in a function, how that is taken back.
     course.has_rollback = course.events.iter().any(|event| event.role == Role::Rollback);
     for event in &course.events {
@@ -223,6 +229,23 @@ fn course<'k>(kernel: &'k dyn Kernel, texts: &[(String, String)], facts: &Facts)
 }
 
 impl Course<'_> {
+    /// Whether settings are taken back of which nothing says what changes them.
+    fn takes_back_alone(&self) -> bool {
+        let has = |role: Role| {
+            let is_setting =
+                |event: &Event| matches!(event.what, What::Set { .. } | What::Kept { .. } | What::Put { .. });
+            self.events.iter().any(|event| event.role == role && is_setting(event))
+        };
+        has(Role::Rollback) && !has(Role::Change)
+    }
+
+    fn judge_as_change(&mut self) {
+        self.is_lone_rollback = true;
+        self.pieces.iter_mut().for_each(|piece| piece.role = Role::Change);
+        self.events.iter_mut().for_each(|event| event.role = Role::Change);
+        self.changed = self.values();
+    }
+
     /// What the attributes that were set are now.
     fn values(&self) -> BTreeMap<String, String> {
         let of = |event: &Event| match &event.what {

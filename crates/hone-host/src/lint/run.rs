@@ -130,12 +130,42 @@ impl Flow {
     }
 }
 
-/// Words in the name of a function or a file that takes back.
+/// Whether the name of a function, a file or a section says that it takes back. Whole words count: a preset resets nothing.
 pub(super) fn takes_back(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["rollback", "roll-back", "roll back", "revert", "restore", "undo", "reset", "untune"]
-        .iter()
-        .any(|word| name.contains(word))
+    const VERBS: [&str; 12] = [
+        "rollback",
+        "rollbacks",
+        "revert",
+        "reverting",
+        "restore",
+        "restoring",
+        "undo",
+        "undoing",
+        "reset",
+        "resetting",
+        "untune",
+        "untuning",
+    ];
+    let words = words_of_name(name);
+    words.iter().any(|word| VERBS.contains(&word.as_str()))
+        || words.windows(2).any(|pair| matches!(pair[0].as_str(), "roll" | "rolling") && pair[1] == "back")
+}
+
+/// The words of a name in small letters: parted by all that is no letter, and where a capital begins one (`resetDisk`).
+fn words_of_name(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for c in name.chars() {
+        if !c.is_alphabetic() || (was_small && c.is_uppercase()) {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_alphabetic(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+        was_small = c.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// What a script does on this host, and the lines of it that were followed.

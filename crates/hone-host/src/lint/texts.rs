@@ -84,7 +84,7 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
     {
         return guide(file, text);
     }
-    let role = role_of(&name);
+    let role = role_of(name_of(file));
     if !has_shebang && (ends(&[".yml", ".yaml"]) || is_yaml(text)) {
         return of_yaml::parts(file, 1, text, role, others);
     }

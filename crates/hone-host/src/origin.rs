@@ -166,7 +166,7 @@ fn tuned(kernel: &dyn Kernel, disks: &[String]) -> Vec<Origin> {
             let profile = tuned_profile(&text, disks);
             let origin = |line: TunedLine| Origin { file: file.clone(), path: line.path, value: line.value };
             layers.push(profile.lines.into_iter().map(origin).collect::<Vec<_>>());
-            included.extend(profile.includes);
+            included.extend(profile.includes.into_iter().map(|(_, name)| name));
         }
         names = included;
     }
@@ -197,16 +197,18 @@ pub(crate) struct TunedLine {
 #[derive(Debug, Default)]
 pub(crate) struct TunedProfile {
     pub(crate) lines: Vec<TunedLine>,
-    /// The profiles that it includes.
-    pub(crate) includes: Vec<String>,
+    /// The profiles that it includes, with the numbers of their lines.
+    pub(crate) includes: Vec<(usize, String)>,
     /// Lines of the kernel's command line, with their numbers.
     pub(crate) command_lines: Vec<(usize, String)>,
+    /// Lines that set something else: numbers, and section with name.
+    pub(crate) others: Vec<(usize, String)>,
 }
 
 /// Settings of a profile, and the profiles that it includes.
 pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
     let (mut section, mut profile) = (String::new(), TunedProfile::default());
-    let meant = tuned_disks(text, disks);
+    let kinds = tuned_kinds(text);
     for (at, line) in text.lines().map(str::trim).enumerate() {
         if line.starts_with(['#', ';']) {
             continue;
@@ -220,9 +222,10 @@ pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
         let (name, value) = (name.trim(), value.trim_start_matches('>').trim());
         let line =
             |path: String, value: &str| TunedLine { number: at + 1, path, value: value.to_owned(), at_least };
-        let path = match (section.as_str(), name) {
+        let kind = kinds.get(&section).map_or(section.as_str(), String::as_str);
+        let path = match (kind, name) {
             (_, "include") => {
-                profile.includes.extend(value.split(',').map(|name| name.trim().to_owned()));
+                profile.includes.extend(value.split(',').map(|name| (at + 1, name.trim().to_owned())));
                 continue;
             }
             ("bootloader", name) if name.starts_with("cmdline") => {
@@ -237,29 +240,55 @@ pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
             (
                 "vm",
                 name @ ("dirty_ratio" | "dirty_background_ratio" | "dirty_bytes" | "dirty_background_bytes"),
-            ) => {
-                format!("proc/sys/vm/{name}")
-            }
+            ) => match value.strip_suffix('%') {
+                // `dirty_bytes = 40%` is tuned's way to write a ratio.
+                Some(percent) => {
+                    let path = format!("proc/sys/vm/{}", name.replace("bytes", "ratio"));
+                    profile.lines.push(line(path, percent.trim()));
+                    continue;
+                }
+                None => format!("proc/sys/vm/{name}"),
+            },
             ("disk", name @ ("elevator" | "readahead")) => {
                 let attribute = if name == "elevator" { "scheduler" } else { "read_ahead_kb" };
                 // `4096 s` is sectors of 512 bytes.
                 let sectors = value.strip_suffix('s').and_then(|count| count.trim().parse::<u64>().ok());
                 let value = sectors.map_or_else(|| value.to_owned(), |count| (count / 2).to_string());
                 let of = |disk: &String| line(format!("sys/block/{disk}/queue/{attribute}"), &value);
-                profile.lines.extend(meant.iter().map(of));
+                profile.lines.extend(tuned_disks(text, &section, disks).iter().map(of));
                 continue;
             }
-            _ => continue,
+            ("main" | "variables" | "", _) | (_, "type" | "devices" | "enabled" | "replace" | "priority") => {
+                continue;
+            }
+            (_, name) => {
+                profile.others.push((at + 1, format!("[{section}] {name}")));
+                continue;
+            }
         };
         profile.lines.push(line(path, value));
     }
     profile
 }
 
-/// Disks of a profile's section `[disk]`: all but memory and loops, or those of `devices=sd*,!sdb`.
-fn tuned_disks(text: &str, disks: &[String]) -> Vec<String> {
+/// Sections of names of their own (`[data]` with `type=disk`), and what they are.
+fn tuned_kinds(text: &str) -> std::collections::BTreeMap<String, String> {
+    let (mut section, mut kinds) = (String::new(), std::collections::BTreeMap::new());
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            name.clone_into(&mut section);
+        } else if let Some(("type", kind)) = line.split_once('=').map(|(name, kind)| (name.trim(), kind)) {
+            kinds.insert(section.clone(), kind.trim().to_owned());
+        }
+    }
+    kinds
+}
+
+/// Disks of a profile's section, as `[disk]`: all but memory and loops, or those of `devices=sd*,!sdb`.
+fn tuned_disks(text: &str, section: &str, disks: &[String]) -> Vec<String> {
     let usual = |disk: &&String| !["loop", "ram", "zram", "sr"].iter().any(|kind| disk.starts_with(kind));
-    let lines = text.lines().map(str::trim).skip_while(|line| *line != "[disk]").skip(1);
+    let head = format!("[{section}]");
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != head).skip(1);
     let own = lines.take_while(|line| !line.starts_with('['));
     let patterns = own.filter_map(|line| line.strip_prefix("devices")?.trim_start().strip_prefix('=')).next();
     let Some(patterns) = patterns else { return disks.iter().filter(usual).cloned().collect() };
@@ -358,9 +387,9 @@ mod tests {
     fn a_profile_of_tuned_names_its_disks() {
         let disks = ["nvme0n1", "sda", "sdb", "zram0"].map(str::to_owned);
         let text = |devices: &str| format!("[disk]\n{devices}readahead=>4096\n[vm]\ndevices=x\n");
-        assert_eq!(tuned_disks(&text(""), &disks), ["nvme0n1", "sda", "sdb"]);
-        assert_eq!(tuned_disks(&text("devices=sd*,!sdb\n"), &disks), ["sda"]);
-        assert_eq!(tuned_disks(&text("devices = !sda\n"), &disks), ["nvme0n1", "sdb", "zram0"]);
+        assert_eq!(tuned_disks(&text(""), "disk", &disks), ["nvme0n1", "sda", "sdb"]);
+        assert_eq!(tuned_disks(&text("devices=sd*,!sdb\n"), "disk", &disks), ["sda"]);
+        assert_eq!(tuned_disks(&text("devices = !sda\n"), "disk", &disks), ["nvme0n1", "sdb", "zram0"]);
     }
 
     proptest! {

@@ -464,6 +464,9 @@ fn a_profile_of_tuned_and_the_command_line() {
     assert_eq!(
         names(&lint),
         [
+            // Of the profile that it includes.
+            "vm.dirty_background_ratio",
+            "vm.swappiness",
             "vm.dirty_ratio",
             "queue.read_ahead_kb",
             "queue.nomerges",
@@ -682,4 +685,116 @@ fn a_rollback_is_known_by_whole_words_and_judged_even_alone() {
     }
     let both = [own("tune.sh", change), own("resetDisk.sh", "sysctl -w vm.dirty_ratio=20\n")];
     assert!(found("md-nvme", &both).has_rollback);
+}
+
+/// Output of several commands, arrays, and what a here-document says with variables in it.
+#[test]
+fn what_a_script_writes_in_one_go_is_followed() {
+    let lines = "vm.swappiness = 0\n";
+    for text in [
+        "{\n  echo 'vm.swappiness = 0'\n  echo 'vm.dirty_ratio = 80'\n} >> /etc/sysctl.d/70-k.conf\n",
+        "(echo 'vm.swappiness = 0'; echo 'vm.dirty_ratio = 80') | sudo tee /etc/sysctl.d/70-k.conf\n",
+        "all=(\n  'vm.swappiness = 0'\n  'vm.dirty_ratio = 80'\n)\nfor one in \"${all[@]}\"; do echo \"$one\"; done > /etc/sysctl.d/70-k.conf\n",
+        "declare -A all=([vm.swappiness]=0 [vm.dirty_ratio]=80)\nfor key in \"${!all[@]}\"; do echo \"$key = ${all[$key]}\" >> /etc/sysctl.d/70-k.conf; done\n",
+        "show() { echo 'vm.swappiness = 0'; echo 'vm.dirty_ratio = 80'; }\nshow > /etc/sysctl.d/70-k.conf\n",
+        "cp files/70-k.conf /etc/sysctl.d/\necho 'vm.dirty_ratio = 80' >> /etc/sysctl.d/70-k.conf\n",
+    ] {
+        let texts = [own("x.sh", &format!("#!/bin/bash\n{text}")), own("70-k.conf", lines)];
+        let lint = found("md-nvme", &texts);
+        for name in ["vm.swappiness", "vm.dirty_ratio"] {
+            assert!(!told(&lint, name, Defect::Harmful).is_empty(), "{text}: {lint:#?}");
+        }
+        assert!(lint.not_understood.is_empty(), "{text}: {lint:#?}");
+    }
+    let here = "#!/bin/bash\ncat > /etc/sysctl.d/70-k.conf <<END\nvm.dirty_ratio = ${D:-80}\nvm.swappiness = $S\nEND\nsysctl -p /etc/sysctl.d/70-k.conf\n";
+    let lint = found("md-nvme", &[own("x.sh", here)]);
+    assert_eq!(setting(&lint, "vm.dirty_ratio").places, ["x.sh:3", "x.sh:6"], "{lint:#?}");
+    assert!(!setting(&lint, "vm.dirty_ratio").next_boot, "it is loaded");
+    assert_eq!(not_followed(&lint), ["vm.swappiness", "vm.swappiness"]);
+    assert_eq!(lint.not_understood[0].place, "x.sh:4");
+    assert!(!format!("{lint:?}").contains("\\0"), "{lint:#?}");
+}
+
+/// A file that is not at hand, and a program that sets more than Hone knows.
+#[test]
+fn what_lies_elsewhere_is_asked_for() {
+    for (text, words) in [
+        ("install -m 0644 conf/70-k.conf /etc/sysctl.d/70-k.conf", "conf/70-k.conf becomes"),
+        ("mv /tmp/70-k.rules /etc/udev/rules.d/", "/tmp/70-k.rules becomes"),
+        ("cat more.conf >> /etc/sysctl.conf", "/etc/sysctl.conf comes from elsewhere"),
+        ("sysctl -p ./k.conf", "./k.conf is a file"),
+        (". ./common.sh", "./common.sh is a script"),
+        ("bash ./kernel.sh", "./kernel.sh is a script"),
+        ("/opt/k/kernel.sh --all", "/opt/k/kernel.sh is a script"),
+        ("curl -fsS https://example.org/k | sudo bash -s", "a script that a shell gets"),
+        ("bash <(curl -fsS https://example.org/k)", "is a script"),
+        ("tuned-adm profile of-mine", "profile of-mine"),
+        ("rpk redpanda tune all", "changes settings"),
+        ("cpupower frequency-set -g performance", "changes settings"),
+        ("hdparm -W0 /dev/sda", "changes settings"),
+        ("ethtool -G eth0 rx 4096", "changes settings"),
+        ("echo 2 > /proc/irq/24/smp_affinity", "/proc/irq/24"),
+        ("blockdev --setra 16 \"$DISK\"", "blockdev"),
+    ] {
+        let lint = found("md-nvme", &[own("x.sh", &format!("#!/bin/sh\n{text}\n"))]);
+        assert!(lint.not_understood.iter().any(|one| one.told.contains(words)), "{text}: {lint:#?}");
+        assert!(!lint.is_clean());
+    }
+    let profile = "[main]\ninclude=of-nobody\n[cpu]\ngovernor=performance\n";
+    let lint = found("md-nvme", &[own("tuned.conf", profile)]);
+    let lines: Vec<&str> = lint.not_understood.iter().map(|one| one.place.as_str()).collect();
+    assert_eq!(lines, ["tuned.conf:2", "tuned.conf:4"], "{lint:#?}");
+    // What is passed is followed, and what is of the system is no setting.
+    let both = [
+        own("x.sh", ". /etc/os-release\n. ./common.sh\nset_it\n"),
+        own("common.sh", "set_it() { sysctl -w vm.dirty_ratio=80; }\n"),
+    ];
+    let lint = found("md-nvme", &both);
+    says(&lint, "vm.dirty_ratio", Defect::Harmful, "80 %");
+    assert!(lint.not_understood.is_empty(), "{lint:#?}");
+}
+
+/// One attribute under other names.
+#[test]
+fn an_attribute_has_several_paths() {
+    for text in [
+        "echo 0 > /sys/class/block/nvme0n1/queue/read_ahead_kb",
+        "echo 0 > /host/sys/block/nvme0n1/queue/read_ahead_kb",
+        "echo 0 > /node-sys/block/nvme0n1/queue/read_ahead_kb",
+        "cd /sys/block/nvme0n1/queue && echo 0 > read_ahead_kb",
+        "blockdev --setra 0 /dev/nvme0n1p1",
+        "for q in /sys/class/block/nvme0*/queue; do echo 0 > $q/read_ahead_kb; done",
+    ] {
+        let lint = found("md-nvme", &[own("x.sh", &format!("#!/bin/sh\n{text}\n"))]);
+        assert_eq!(setting(&lint, "queue.read_ahead_kb").devices, ["nvme0n1"], "{text}: {lint:#?}");
+        says(&lint, "queue.read_ahead_kb", Defect::Harmful, "sequential reads");
+    }
+    let conf = own("disks.conf", "w /sys/block/nvme*/queue/read_ahead_kb - - - - 0\n");
+    assert_eq!(setting(&found("md-nvme", &[conf]), "queue.read_ahead_kb").devices, ["nvme0n1", "nvme1n1"]);
+}
+
+#[test]
+fn tuned_sets_at_once_what_its_profile_says_but_for_the_command_line() {
+    let text = "#!/bin/sh\ncat > /etc/tuned/k/tuned.conf <<'END'\n[vm]\ndirty_bytes = 60%\n[bootloader]\ncmdline=transparent_hugepage=never\n[data]\ntype=disk\ndevices=nvme0n1\nreadahead=0\nEND\ntuned-adm profile k\n";
+    let lint = found("md-nvme", &[own("x.sh", text)]);
+    says(&lint, "vm.dirty_ratio", Defect::Harmful, "60 %");
+    assert!(!setting(&lint, "vm.dirty_ratio").next_boot, "{lint:#?}");
+    assert_eq!(setting(&lint, "queue.read_ahead_kb").devices, ["nvme0n1"]);
+    assert!(setting(&lint, "transparent_hugepage.enabled").next_boot, "{lint:#?}");
+    assert!(lint.not_understood.is_empty(), "{lint:#?}");
+}
+
+/// Commands whose write never reaches the kernel.
+#[test]
+fn a_write_that_is_none_is_refused() {
+    for (text, words) in [
+        ("sudo echo 80 > /proc/sys/vm/dirty_ratio", "before sudo runs"),
+        ("sysctl -w vm.dirty_ratio = 80", "one word"),
+        ("sysctl -w vm.dirty_ratio 80", "one word"),
+    ] {
+        let lint = found("md-nvme", &[own("x.sh", &format!("#!/bin/sh\n{text}\n"))]);
+        says(&lint, "vm.dirty_ratio", Defect::Refused, words);
+    }
+    let tee = found("md-nvme", &[own("x.sh", "#!/bin/sh\necho 80 | sudo tee /proc/sys/vm/dirty_ratio\n")]);
+    assert!(told(&tee, "vm.dirty_ratio", Defect::Refused).is_empty());
 }

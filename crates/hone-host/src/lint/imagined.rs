@@ -12,14 +12,23 @@ use crate::origin::{Origin, origins};
 pub(super) struct Imagined<'a> {
     real: &'a dyn Kernel,
     page_kib: u64,
+    /// The texts that are given, by their names.
+    texts: &'a [(String, String)],
     /// Texts by path; `None` of what would be gone.
     changed: RefCell<BTreeMap<String, Option<String>>>,
 }
 
 /// What a foreign text may have read of the host: settings, and files of settings. Other files may hold secrets, or have no end.
 fn is_readable(path: &str) -> bool {
-    const ATTRIBUTES: [&str; 6] =
-        ["proc/sys/", "sys/block/", "sys/kernel/mm/", "sys/devices/system/", "proc/cmdline", "proc/meminfo"];
+    const ATTRIBUTES: [&str; 7] = [
+        "proc/sys/",
+        "sys/block/",
+        "sys/class/net/",
+        "sys/kernel/mm/",
+        "sys/devices/system/",
+        "proc/cmdline",
+        "proc/meminfo",
+    ];
     const OF_SETTINGS: [&str; 6] = ["sysctl.d", "sysctl.conf", "udev", "tmpfiles.d", "tuned", "systemd"];
     let is_of_settings = || {
         ["etc/", "run/", "usr/", "lib/"].iter().any(|place| path.starts_with(place))
@@ -53,15 +62,22 @@ pub(super) fn is_attribute(path: &str) -> bool {
 }
 
 impl<'a> Imagined<'a> {
-    pub(super) fn new(real: &'a dyn Kernel, page_kib: u64) -> Self {
-        Self { real, page_kib, changed: RefCell::default() }
+    pub(super) fn new(real: &'a dyn Kernel, page_kib: u64, texts: &'a [(String, String)]) -> Self {
+        Self { real, page_kib, texts, changed: RefCell::default() }
+    }
+
+    /// A text that is given under the name of this file, whatever folder that is in.
+    pub(super) fn given(&self, file: &str) -> Option<&'a (String, String)> {
+        let name = |path: &'a str| path.rsplit('/').next().unwrap_or_default();
+        let wanted = file.rsplit('/').next().filter(|wanted| !wanted.is_empty())?;
+        self.texts.iter().find(|(given, _)| name(given) == wanted)
     }
 
     /// The host after its next boot: its files stay, what the kernel was told is gone.
     pub(super) fn booted(&self) -> Self {
         let mut changed = self.changed.borrow().clone();
         changed.retain(|path, _| !is_attribute(path));
-        Self { real: self.real, page_kib: self.page_kib, changed: RefCell::new(changed) }
+        Self { changed: RefCell::new(changed), ..*self }
     }
 
     /// Writes a file that is no attribute; with `append` behind what it says.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::imagined::Taken;
-use super::run::{Event, What};
+use super::run::{Event, UNKNOWN, What};
 use super::stated::ANY;
 use super::texts::{Kind, unit_values};
 use super::{
@@ -86,7 +86,7 @@ fn place(event: &Event) -> String {
 }
 
 fn finding(defect: Defect, place: impl Into<String>, told: impl Into<String>) -> Finding {
-    Finding { defect, place: place.into(), told: told.into() }
+    Finding { defect, place: place.into(), told: told.into().replace(UNKNOWN, "...") }
 }
 
 /// What the texts set on the way there, in the order in which they first do.
@@ -253,7 +253,7 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
     for (file, text) in texts {
         for mention in sweep::mentions(text, course.prose.contains(file)) {
             let is_known = known.iter().any(|name| *name == mention.name || is_meant(&mention.name, name));
-            if !is_known && !course.followed.contains(&(file.clone(), mention.line)) {
+            if !is_known && !course.lines.followed.contains(&(file.clone(), mention.line)) {
                 let place = format!("{file}:{}", mention.line);
                 let told = "Hone found this name, but could not follow what sets it".to_owned();
                 known.insert(mention.name.clone());

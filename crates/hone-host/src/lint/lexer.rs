@@ -20,8 +20,8 @@ pub(super) type Word = Vec<Part>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(Word),
-    /// What stands behind `<<WORD`, or `<<<`.
-    Input(Word),
+    /// What stands behind `<<WORD`, with its first line, or `<<<`.
+    Input(Word, Option<usize>),
     Operator(&'static str),
     End,
 }
@@ -87,11 +87,16 @@ impl Lexer<'_> {
         if self.takes("<<<") {
             self.blanks();
             let word = self.word();
-            self.push(line, Token::Input(word));
+            self.push(line, Token::Input(word, None));
             return true;
         }
         if self.takes("<<") {
             self.here(line);
+            return true;
+        }
+        if self.takes("<(") || self.takes(">(") {
+            self.balanced();
+            self.push(line, Token::Word(vec![Part::Unknown]));
             return true;
         }
         let operator = OPERATORS.iter().find(|operator| self.rest.starts_with(**operator)).copied();
@@ -131,12 +136,12 @@ impl Lexer<'_> {
             })
             .collect();
         self.awaited.push((self.tokens.len(), end, is_literal, tabs));
-        self.push(line, Token::Input(Vec::new()));
+        self.push(line, Token::Input(Vec::new(), None));
     }
 
     fn bodies(&mut self) {
         for (at, end, is_literal, tabs) in std::mem::take(&mut self.awaited) {
-            let mut body = String::new();
+            let (mut body, begins) = (String::new(), self.line);
             while !self.rest.is_empty() {
                 let line = self.rest.split('\n').next().unwrap_or_default();
                 let plain = if tabs { line.trim_start_matches('\t') } else { line };
@@ -153,7 +158,7 @@ impl Lexer<'_> {
             }
             let word = if is_literal { vec![quoted(body)] } else { inside_quotes(&body, self.depth) };
             if let Some((_, token)) = self.tokens.get_mut(at) {
-                *token = Token::Input(word);
+                *token = Token::Input(word, Some(begins));
             }
         }
     }

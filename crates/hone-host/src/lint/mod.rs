@@ -5,6 +5,7 @@ mod imagined;
 mod judge;
 mod lexer;
 mod of_yaml;
+mod paths;
 mod run;
 mod shell;
 mod stated;
@@ -21,7 +22,7 @@ use crate::kernel::Kernel;
 use crate::knob::of_path;
 use crate::relevance::Facts;
 use imagined::Imagined;
-use run::{Event, Ran, What};
+use run::{Event, Lines, Ran, What};
 use stated::{ANY, Form, Saying, stated};
 use texts::{Kind, Piece};
 
@@ -166,8 +167,7 @@ struct Course<'k> {
     is_lone_rollback: bool,
     /// Values of the attributes that were set, behind the last change and before the way back.
     changed: BTreeMap<String, String>,
-    /// Files and lines whose commands are known, whatever they name.
-    followed: BTreeSet<(String, usize)>,
+    lines: Lines,
     /// Places and reasons of what could not be read at all.
     unread: Vec<(String, String)>,
     /// Files that are texts for people.
@@ -180,16 +180,16 @@ pub fn lint(kernel: &dyn Kernel, texts: &[(String, String)], data: &DataPath, fa
     judge::judge(kernel, texts, &course, data, facts)
 }
 
-fn course<'k>(kernel: &'k dyn Kernel, texts: &[(String, String)], facts: &Facts) -> Course<'k> {
+fn course<'k>(kernel: &'k dyn Kernel, texts: &'k [(String, String)], facts: &Facts) -> Course<'k> {
     let mut course = Course {
         events: Vec::new(),
-        host: Imagined::new(kernel, facts.page_kib.unwrap_or(4)),
+        host: Imagined::new(kernel, facts.page_kib.unwrap_or(4), texts),
         enabled: BTreeSet::new(),
         pieces: Vec::new(),
         has_rollback: false,
         is_lone_rollback: false,
         changed: BTreeMap::new(),
-        followed: BTreeSet::new(),
+        lines: Lines::default(),
         unread: Vec::new(),
         prose: BTreeSet::new(),
     };
@@ -204,7 +204,7 @@ fn course<'k>(kernel: &'k dyn Kernel, texts: &[(String, String)], facts: &Facts)
     for role in [Role::Change, Role::Rollback] {
         for piece in course.pieces.iter().filter(|piece| piece.role == role) {
             let ran = of_piece(&course.host, piece);
-            course.followed.extend(ran.followed.into_iter().map(|line| (piece.file.clone(), line)));
+            course.lines.extend(ran.lines);
             course.events.extend(with_kept(&course.host, piece, ran.events));
         }
         if role == Role::Change {
@@ -273,7 +273,7 @@ fn one_blank(text: &str) -> String {
 fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let name = piece.file.rsplit('/').next().unwrap_or(&piece.file);
     let event = |what: What| Event { file: piece.file.clone(), line: piece.line, role: piece.role, what };
-    let only = |events: Vec<Event>| Ran { events, followed: BTreeSet::new() };
+    let only = |events: Vec<Event>| Ran { events, lines: Lines::default() };
     match &piece.kind {
         Kind::Script => run::script(host, piece),
         Kind::Settings(Form::Unit, _) => {
@@ -291,6 +291,7 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
                 path: Form::Grub.usual_place(name),
                 text: piece.text.clone(),
                 append: false,
+                begins: None,
             })])
         }
         Kind::Settings(form, path) => {
@@ -300,7 +301,12 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
         }
         Kind::File { path, append } => {
             host.put(path, &piece.text, *append);
-            only(vec![event(What::Put { path: path.clone(), text: piece.text.clone(), append: false })])
+            only(vec![event(What::Put {
+                path: path.clone(),
+                text: piece.text.clone(),
+                append: false,
+                begins: None,
+            })])
         }
         Kind::Container => only(of_container(host, piece)),
     }
@@ -336,7 +342,7 @@ fn of_container(host: &Imagined<'_>, piece: &Piece) -> Vec<Event> {
                 };
                 What::Set { path, value, before: None, taken }
             }
-            Saying::Unclear { name, why } => What::Unclear { name: Some(name), why },
+            Saying::Unclear { name, why } => What::Unclear { name, why },
             Saying::Command(_) => return None,
         };
         Some(Event { file: piece.file.clone(), line, role: piece.role, what })
@@ -350,7 +356,7 @@ fn with_kept(host: &Imagined<'_>, piece: &Piece, events: Vec<Event>) -> Vec<Even
     let mut all = Vec::new();
     for event in events {
         let kept = match &event.what {
-            What::Put { path, text, .. } => kept(&booted, piece, &event, path, text),
+            What::Put { path, text, begins, .. } => kept(&booted, piece, &event, (path, text), *begins),
             _ => Vec::new(),
         };
         all.push(event);
@@ -359,7 +365,13 @@ fn with_kept(host: &Imagined<'_>, piece: &Piece, events: Vec<Event>) -> Vec<Even
     all
 }
 
-fn kept(host: &Imagined<'_>, piece: &Piece, put: &Event, file: &str, text: &str) -> Vec<Event> {
+fn kept(
+    host: &Imagined<'_>,
+    piece: &Piece,
+    put: &Event,
+    (file, text): (&str, &str),
+    begins: Option<usize>,
+) -> Vec<Event> {
     let Some(form) = Form::of_path(file) else { return Vec::new() };
     let of = |said: stated::Stated| {
         let what = match said.what {
@@ -367,12 +379,14 @@ fn kept(host: &Imagined<'_>, piece: &Piece, put: &Event, file: &str, text: &str)
                 let taken = taken.unwrap_or_else(|| host.tell(&path, &value));
                 What::Kept { path, value, taken, file: format!("/{file}") }
             }
-            Saying::Unclear { name, why } => What::Unclear { name: Some(name), why },
+            Saying::Unclear { name, why } => What::Unclear { name, why },
             // What a rule starts is started when its disk comes.
             Saying::Command(_) => return None,
         };
         let wanted = text.lines().nth(said.line - 1).unwrap_or_default().trim();
-        Some(Event { line: line_of(piece, put.line, said.line, wanted), what, ..put.clone() })
+        let line = begins
+            .map_or_else(|| line_of(piece, put.line, said.line, wanted), |begins| begins + said.line - 1);
+        Some(Event { line, what, ..put.clone() })
     };
     stated(host, form, text).into_iter().filter_map(of).collect()
 }

@@ -6,12 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Role;
 use super::imagined::{Imagined, Taken, is_attribute};
 use super::lexer::{DEEPEST, Part, Word};
+use super::paths;
+pub(super) use super::paths::normal;
 use super::shell::{Joint, Node, Simple, Step, parse};
-use super::stated::{Form, Saying, command_line, is_setting_line, stated};
+use super::stated::{ANY, Form, Saying, command_line, is_setting_line, stated};
 use super::sweep::is_sysctl;
 use super::texts::Piece;
 use crate::glob::is_meant;
 use crate::kernel::{Kernel as _, plain_value};
+use crate::origin::tuned_text;
 use crate::sysctl_text;
 
 /// Something that a text would do, and where it says so.
@@ -26,7 +29,8 @@ pub(super) struct Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     /// A text goes into a file that sets something; an empty one, where lines are taken out of it.
-    Put { path: String, text: String, append: bool },
+    /// `begins`: the line where it stands in the script, if it stands there as it is.
+    Put { path: String, text: String, append: bool, begins: Option<usize> },
     /// A line of such a file sets something with the next boot.
     Kept { path: String, value: String, taken: Taken, file: String },
     /// A setting.
@@ -48,7 +52,8 @@ pub(super) enum What {
 }
 
 /// Stands in a text for what is known only when it runs.
-const UNKNOWN: char = '\0';
+pub(super) const UNKNOWN: char = '\0';
+const UNKNOWN_TEXT: &str = "\0";
 
 /// A script that never ends is not worked out for ever, and its texts don't grow without end.
 const MOST_STEPS: usize = 20_000;
@@ -61,14 +66,22 @@ struct Runner<'a, 'k> {
     line: usize,
     is_guide: bool,
     is_bound: bool,
-    /// Lines whose commands are known, whatever they name.
-    followed: BTreeSet<usize>,
+    /// Whether `sudo` runs the command, and another user's shell its redirections.
+    is_lent: bool,
+    lines: Lines,
+    /// The folder of names that begin with no `/`.
+    folder: Option<String>,
+    /// The text of a `<<` that is read, and its first line.
+    here: Option<(usize, String)>,
+    /// What the commands print that somebody reads.
+    captures: Vec<String>,
     depth: usize,
     steps: usize,
     stops_on_error: bool,
     /// Whether somebody asks for the answer (`if`, `||`), so that a failure ends nothing.
     is_asked: bool,
     variables: BTreeMap<String, String>,
+    arrays: BTreeMap<String, Vec<String>>,
     functions: BTreeMap<String, Vec<Step>>,
     called: BTreeSet<String>,
     events: Vec<Event>,
@@ -172,7 +185,23 @@ fn words_of_name(name: &str) -> Vec<String> {
 #[derive(Debug, Default)]
 pub(super) struct Ran {
     pub(super) events: Vec<Event>,
-    pub(super) followed: BTreeSet<usize>,
+    pub(super) lines: Lines,
+}
+
+/// Lines of files whose names of settings are accounted for.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// Their commands are known, whatever they name.
+    pub(super) followed: BTreeSet<(String, usize)>,
+    /// They give words to other commands: what they name is accounted for if it is followed elsewhere.
+    pub(super) words: BTreeSet<(String, usize)>,
+}
+
+impl Lines {
+    pub(super) fn extend(&mut self, more: Self) {
+        self.followed.extend(more.followed);
+        self.words.extend(more.words);
+    }
 }
 
 /// What a script does on this host.
@@ -180,7 +209,7 @@ pub(super) fn script(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let mut runner = Runner::new(host, piece);
     runner.list(&parse(&piece.text, piece.line, 0), false);
     runner.functions_never_called();
-    Ran { events: runner.events, followed: runner.followed }
+    Ran { events: runner.events, lines: runner.lines }
 }
 
 /// The events of lines that set something by themselves.
@@ -188,17 +217,20 @@ pub(super) fn settings(host: &Imagined<'_>, piece: &Piece, form: Form) -> Ran {
     let mut runner = Runner::new(host, piece);
     if form == Form::Rules {
         // What a rule asks for is no setting, and what it does is told of all of them.
-        runner.followed.extend((0..piece.text.lines().count()).map(|at| piece.line + at));
+        (0..piece.text.lines().count()).for_each(|at| runner.follow(piece.line + at));
     }
     if form == Form::Sysctl {
         // A name alone sets nothing, and is understood.
-        runner
-            .followed
-            .extend(sysctl_text::lines(&piece.text).iter().map(|line| piece.line + line.number - 1));
+        sysctl_text::lines(&piece.text).iter().for_each(|line| runner.follow(piece.line + line.number - 1));
     }
     for said in stated(host, form, &piece.text) {
         runner.line = piece.line + said.line - 1;
         match said.what {
+            Saying::Set { path, value, taken } if said.at_boot => {
+                let taken = taken.unwrap_or_else(|| host.booted().tell(&path, &value));
+                let file = "the kernel's command line".to_owned();
+                runner.tell(What::Kept { path, value, taken, file });
+            }
             Saying::Set { path, value, taken: Some(taken) } => {
                 runner.tell(What::Set { path, value, before: None, taken });
             }
@@ -211,10 +243,10 @@ pub(super) fn settings(host: &Imagined<'_>, piece: &Piece, form: Form) -> Ran {
             Saying::Command(text) => {
                 runner.list(&parse(&text, runner.line, 0), true);
             }
-            Saying::Unclear { name, why } => runner.tell(What::Unclear { name: Some(name), why }),
+            Saying::Unclear { name, why } => runner.tell(What::Unclear { name, why }),
         }
     }
-    Ran { events: runner.events, followed: runner.followed }
+    Ran { events: runner.events, lines: runner.lines }
 }
 
 impl<'a, 'k> Runner<'a, 'k> {
@@ -226,7 +258,11 @@ impl<'a, 'k> Runner<'a, 'k> {
             line: piece.line,
             is_guide: piece.is_guide,
             is_bound: piece.is_bound,
-            followed: BTreeSet::new(),
+            is_lent: false,
+            lines: Lines::default(),
+            folder: None,
+            here: None,
+            captures: Vec::new(),
             depth: 0,
             steps: 0,
             stops_on_error: false,
@@ -234,6 +270,7 @@ impl<'a, 'k> Runner<'a, 'k> {
             variables: [("EUID", "0"), ("UID", "0")]
                 .map(|(name, text)| (name.to_owned(), text.to_owned()))
                 .into(),
+            arrays: BTreeMap::new(),
             functions: BTreeMap::new(),
             called: BTreeSet::new(),
             events: Vec::new(),
@@ -244,6 +281,30 @@ impl<'a, 'k> Runner<'a, 'k> {
 impl Runner<'_, '_> {
     fn tell(&mut self, what: What) {
         self.events.push(Event { file: self.file.clone(), line: self.line, role: self.role, what });
+    }
+
+    fn follow(&mut self, line: usize) {
+        self.lines.followed.insert((self.file.clone(), line));
+    }
+
+    fn gives_words(&mut self, line: usize) {
+        self.lines.words.insert((self.file.clone(), line));
+    }
+
+    /// What commands print, as the answer of all of them.
+    fn captured(&mut self, run: impl FnOnce(&mut Self) -> (Flow, Answer)) -> (Flow, Answer) {
+        self.captures.push(String::new());
+        let (flow, answer) = run(self);
+        (flow, Answer { output: self.captures.pop(), ..answer })
+    }
+
+    /// Hands on what a command prints to whom reads it.
+    fn print(&mut self, answer: &Answer) {
+        let unknown = UNKNOWN.to_string();
+        let text = answer.output.as_ref().unwrap_or(&unknown);
+        if let Some(capture) = self.captures.last_mut().filter(|_| answer.worked != Some(false)) {
+            capture.push_str(if capture.len() + text.len() > LONGEST_TEXT { &unknown } else { text });
+        }
     }
 
     /// What a script does by its argument (`case "$1"`) is in functions, by whose names one knows what they are for.
@@ -310,7 +371,8 @@ impl Runner<'_, '_> {
             let is_joined = steps.get(at + 1).is_some_and(|next| next.joint != Joint::Then);
             let was_asked = self.is_asked;
             self.is_asked |= is_joined || step.negated;
-            let (flow, mut answer) = self.node(step);
+            self.line = step.line;
+            let (flow, mut answer) = self.node(&step.node);
             self.is_asked = was_asked;
             let is_sure = step.joint == Joint::Then || last.worked.is_some();
             if flow != Flow::On && self.believes(is_sure) {
@@ -340,11 +402,16 @@ impl Runner<'_, '_> {
         is_sure || self.steps > MOST_STEPS
     }
 
-    fn node(&mut self, step: &Step) -> (Flow, Answer) {
-        self.line = step.line;
-        match &step.node {
+    fn node(&mut self, node: &Node) -> (Flow, Answer) {
+        match node {
             Node::Pipe(commands) => self.pipe(commands),
             Node::Group(body) => self.list(body, false),
+            Node::Subshell(body) => {
+                let folder = self.folder.clone();
+                let ended = self.list(body, false);
+                self.folder = folder;
+                ended
+            }
             Node::Function(name, body) => {
                 self.functions.insert(name.clone(), body.clone());
                 (Flow::On, answered(true))
@@ -370,6 +437,7 @@ impl Runner<'_, '_> {
     }
 
     fn looped_over(&mut self, name: &str, words: &[Word], body: &[Step]) -> (Flow, Answer) {
+        self.gives_words(self.line);
         let values: Vec<String> = words.iter().flat_map(|word| self.expand(word)).collect();
         for value in values {
             self.variables.insert(name.to_owned(), value);
@@ -402,35 +470,35 @@ impl Runner<'_, '_> {
         let mut answer = Answer::default();
         for command in commands {
             let own = command.input.as_ref().map(|word| self.text_of(word));
+            self.here = command.here.zip(own.clone());
             let flow;
             (flow, answer) = self.simple(command, own.or(input));
             if flow != Flow::On {
                 return (flow, answer);
             }
-            input = answer.output.clone();
+            input = Some(answer.output.clone().unwrap_or_else(|| UNKNOWN.to_string()));
         }
+        self.print(&answer);
         (Flow::On, answer)
     }
 
     fn simple(&mut self, command: &Simple, input: Option<String>) -> (Flow, Answer) {
         let words: Vec<String> = command.words.iter().flat_map(|word| self.expand(word)).collect();
-        for (name, word) in &command.sets {
-            let value = self.text_of(word);
-            self.variables.insert(name.clone(), value);
-        }
-        let Some(words) = without_prefixes(&words) else {
-            return (Flow::On, answered(true));
+        self.assign(command);
+        let (flow, mut answer) = match &command.body {
+            Some(body) => self.captured(|runner| runner.node(body)),
+            None => {
+                let Some(words) = without_prefixes(&words) else { return (Flow::On, answered(true)) };
+                if let Some(flow) = Flow::of(words) {
+                    let is_code = matches!(flow, Flow::Ended | Flow::Return);
+                    let code = words.get(1).filter(|_| is_code).map_or(Ok(0), |code| code.parse::<i64>());
+                    let worked = code.ok().map(|code| code == 0);
+                    return (flow, Answer { worked, output: Some(String::new()) });
+                }
+                self.named(words, input)
+            }
         };
-        if let Some(flow) = Flow::of(words) {
-            let is_code = matches!(flow, Flow::Ended | Flow::Return);
-            let code = words.get(1).filter(|_| is_code).map_or(Ok(0), |code| code.parse::<i64>());
-            let worked = code.ok().map(|code| code == 0);
-            return (flow, Answer { worked, output: Some(String::new()) });
-        }
-        let (flow, mut answer) = match words.split_first() {
-            Some((name, arguments)) if self.functions.contains_key(name) => self.call(name, arguments),
-            _ => (Flow::On, self.command(words, input)),
-        };
+        self.is_lent = matches!(words.first().map(String::as_str), Some("sudo" | "doas"));
         for (append, target) in &command.outputs {
             let target = self.text_of(target);
             let text = answer.output.take();
@@ -438,27 +506,70 @@ impl Runner<'_, '_> {
                 answer = worked;
             }
         }
+        self.is_lent = false;
         (flow, answer)
+    }
+
+    /// A function or a command.
+    fn named(&mut self, words: &[String], input: Option<String>) -> (Flow, Answer) {
+        match words.split_first() {
+            Some((name, arguments)) if self.functions.contains_key(name) => {
+                let line = self.line;
+                self.gives_words(line);
+                let came = self.captured(|runner| runner.call(name, arguments));
+                self.line = line;
+                came
+            }
+            _ => (Flow::On, self.command(words, input)),
+        }
+    }
+
+    fn assign(&mut self, command: &Simple) {
+        for (name, word) in &command.sets {
+            self.gives_words(self.line);
+            let value = self.text_of(word);
+            self.variables.insert(name.clone(), value);
+        }
+        for (name, words) in &command.arrays {
+            words.iter().for_each(|(line, _)| self.gives_words(*line));
+            let values: Vec<String> = words.iter().flat_map(|(_, word)| self.expand(word)).collect();
+            self.arrays.entry(name.clone()).or_default().extend(values);
+        }
+    }
+
+    /// The path that a word means on this host; `None` of a name in a folder that is not known.
+    fn path(&self, word: &str) -> Option<String> {
+        let path = match &self.folder {
+            Some(folder) if !word.starts_with('/') => normal(&format!("/{folder}/{word}"))?,
+            _ => normal(word)?,
+        };
+        Some(paths::canonical(self.host, &path))
     }
 
     /// Writes a text into a file or a setting. `None` where that is nothing to answer for.
     fn write(&mut self, target: &str, text: Option<&str>, append: bool) -> Option<Answer> {
-        let path = normal(target)?;
+        let path = self.path(target)?;
         if path.starts_with("dev/") {
             return None;
         }
         let is_unknown = target.contains(UNKNOWN) || text.is_none_or(|text| text.contains(UNKNOWN));
-        if is_unknown && is_attribute(&path) {
+        if path.starts_with("proc/irq/") || (is_unknown && is_attribute(&path)) {
             self.unclear(Some(&path), format!("the text written to {}", readable(target)));
             return None;
         }
-        let text = text.unwrap_or_default();
-        self.put(&path, text, append);
-        if is_unknown {
-            return None;
-        }
         if is_attribute(&path) {
-            return Some(self.set(&path, text));
+            // A container's own /sys is read-only, and one that is mounted elsewhere is the host's.
+            let was_bound = self.is_bound;
+            self.is_bound &= target.starts_with("/sys/") || target.starts_with("/proc/");
+            let answer = self.set(&path, text.unwrap_or_default());
+            self.is_bound = was_bound;
+            return Some(answer);
+        }
+        let text = text.unwrap_or(UNKNOWN_TEXT);
+        self.put(&path, text, append);
+        let is_lost = |line: &str| line.contains(UNKNOWN) && !line.contains('=');
+        if Form::of_path(&path).is_some() && text.lines().any(is_lost) {
+            self.missing(&format!("what is written to {}", readable(target)), "comes from elsewhere");
         }
         self.host.put(&path, text, append);
         None
@@ -467,8 +578,16 @@ impl Runner<'_, '_> {
     /// Notes a text that goes into a file that sets something; other files are nothing to note.
     fn put(&mut self, path: &str, text: &str, append: bool) {
         if Form::of_path(path).is_some() {
-            self.tell(What::Put { path: path.to_owned(), text: text.to_owned(), append });
+            let here = self.here.as_ref().filter(|(_, here)| here == text);
+            let begins = here.map(|(line, _)| *line);
+            self.tell(What::Put { path: path.to_owned(), text: text.to_owned(), append, begins });
         }
+    }
+
+    /// Notes a file that says what is set and that is not at hand.
+    fn missing(&mut self, file: &str, how: &str) {
+        let why = format!("{} {how}: pass that file, too", readable(file));
+        self.tell(What::Unclear { name: None, why });
     }
 
     fn unclear(&mut self, path: Option<&str>, what: String) {
@@ -485,11 +604,15 @@ impl Runner<'_, '_> {
             self.unclear(Some(path), format!("the value written to /{}", readable(path)));
             return Answer::default();
         }
-        if self.is_bound {
-            let why = "/proc/sys and /sys are read-only in an unprivileged container (EROFS)".to_owned();
+        if let Some(why) = self.refusal() {
             let value = text.trim_end_matches('\n').to_owned();
-            self.tell(What::Set { path: path.to_owned(), value, before: None, taken: Taken::Refused(why) });
+            let taken = Taken::Refused(why.to_owned());
+            self.tell(What::Set { path: path.to_owned(), value, before: None, taken });
             return answered(false);
+        }
+        if path.starts_with("sys/class/net/") && !self.host.exists("sys/class/net") {
+            self.unclear(Some(path), format!("whether this host has /{path}"));
+            return Answer::default();
         }
         let before = self.host.read(path).ok().map(|text| plain_value(&text));
         let taken = self.host.tell(path, text);
@@ -502,19 +625,35 @@ impl Runner<'_, '_> {
         Answer { worked: Some(why.is_none()), output: Some(why.unwrap_or_default()) }
     }
 
+    /// Why no write of this command reaches the kernel.
+    fn refusal(&self) -> Option<&'static str> {
+        if self.is_bound {
+            Some("/proc/sys and /sys are read-only in an unprivileged container (EROFS)")
+        } else if self.is_lent {
+            Some("the shell opens this file before sudo runs, without root's rights: write `| sudo tee`")
+        } else {
+            None
+        }
+    }
+
     fn command(&mut self, words: &[String], input: Option<String>) -> Answer {
         let Some((name, arguments)) = words.split_first() else { return answered(true) };
         if let Some(line) = sysctl_text::line(1, &words.join(" ")).filter(|line| self.is_setting(line)) {
             return self.bare_setting(line);
         }
-        self.followed.insert(self.line);
+        self.follow(self.line);
         match name.rsplit('/').next().unwrap_or_default() {
             "echo" => worked(echoed(arguments)),
             "printf" => worked(printed(arguments)),
             "cat" => self.cat(arguments, input),
             "tee" => self.tee(arguments, input),
-            "sh" | "bash" | "dash" => self.inner_shell(arguments),
-            "sysctl" => self.sysctl(arguments),
+            "sh" | "bash" | "dash" | "zsh" | "ash" => self.inner_shell(arguments, input),
+            "source" | "." => self.other_script(arguments.first().map_or("", String::as_str)),
+            "cd" | "pushd" => {
+                self.folder = arguments.first().and_then(|folder| self.path(folder));
+                answered(true)
+            }
+            "sysctl" => self.sysctl(arguments, input),
             "systemctl" => self.systemctl(arguments),
             "tuned-adm" => self.tuned(arguments),
             "swapoff" => {
@@ -533,7 +672,7 @@ impl Runner<'_, '_> {
             "id" => worked("0\n"),
             "ls" | "lsblk" => self.disks(name, arguments),
             "rm" => self.remove(arguments),
-            "cp" | "mv" => self.copy(arguments),
+            "cp" | "mv" | "install" | "ln" | "rsync" => self.copy(arguments),
             "local" | "export" | "readonly" | "declare" => self.declare(arguments),
             "true" | ":" | "chmod" | "chown" | "mkdir" | "sleep" | "logger" | "sync" | "touch" => {
                 answered(true)
@@ -561,7 +700,7 @@ impl Runner<'_, '_> {
             | "watch" | "stat" | "sort" | "diff" | "uname" | "nproc" | "date" | "hostname"
             | "update-grub" | "grub2-mkconfig" => Answer::default(),
             _ => {
-                self.followed.remove(&self.line);
+                self.lines.followed.remove(&(self.file.clone(), self.line));
                 self.foreign(words)
             }
         }
@@ -569,15 +708,72 @@ impl Runner<'_, '_> {
 
     /// A command that is not known; named if it seems to be about settings.
     fn foreign(&mut self, words: &[String]) -> Answer {
-        let is_about = |word: &String| {
-            ["/sys/block", "/proc/sys/", "/proc/irq", "transparent_hugepage", "sysctl"]
-                .iter()
-                .any(|place| word.contains(place))
-        };
+        const PLACES: [&str; 8] = [
+            "/sys/block",
+            "/sys/class/net",
+            "/sys/class/block",
+            "/sys/devices/system/",
+            "/proc/sys/",
+            "/proc/irq",
+            "transparent_hugepage",
+            "sysctl",
+        ];
+        let Some((name, arguments)) = words.split_first() else { return answered(true) };
+        if name.ends_with(".sh") {
+            return self.other_script(name);
+        }
+        let is_about = |word: &String| PLACES.iter().any(|place| word.contains(place));
         if words.iter().any(is_about) {
             self.unclear(None, format!("the command `{}`", readable(&words.join(" "))));
+        } else if is_tuner(name.rsplit('/').next().unwrap_or_default(), arguments) {
+            let why = format!("`{}` changes settings that Hone does not follow", readable(&words.join(" ")));
+            self.tell(What::Unclear { name: None, why });
         }
         Answer::default()
+    }
+
+    /// The text of a file of the imagined host, or of a given one of that name, and whether it is given.
+    fn file_text(&self, word: &str) -> Option<(String, bool)> {
+        let own = self.path(word).and_then(|path| self.host.read(&path).ok()).map(|text| (text, false));
+        own.or_else(|| self.host.given(word).map(|(_, text)| (text.clone(), true)))
+    }
+
+    /// Another script that this one runs or reads.
+    fn other_script(&mut self, word: &str) -> Answer {
+        const OF_THE_SYSTEM: [&str; 7] = [
+            "/etc/os-release",
+            "/etc/lsb-release",
+            "/lib/lsb/",
+            "/etc/default/",
+            "/etc/sysconfig/",
+            "/etc/profile",
+            "/etc/rc.d/init.d/functions",
+        ];
+        let is_of_the_system = OF_THE_SYSTEM.iter().any(|place| word.starts_with(place))
+            || ["/activate", ".bashrc", ".profile", ".env"].iter().any(|end| word.ends_with(end));
+        if word.is_empty() || is_of_the_system || self.depth >= DEEPEST {
+            return Answer::default();
+        }
+        let Some((text, is_given)) = self.file_text(word) else {
+            self.missing(word, "is a script that is run here");
+            return Answer::default();
+        };
+        let (file, line, role, first) = (self.file.clone(), self.line, self.role, self.events.len());
+        if let Some((name, _)) = self.host.given(word).filter(|_| is_given) {
+            self.file.clone_from(name);
+        }
+        if takes_back(word) {
+            self.role = Role::Rollback;
+        }
+        self.depth += 1;
+        let (_, answer) = self.captured(|runner| runner.list(&parse(&text, 1, 0), true));
+        self.depth -= 1;
+        if !is_given {
+            // The script that writes it is at hand, and its lines are not where this text's are.
+            self.events.iter_mut().skip(first).for_each(|event| event.line = line);
+        }
+        (self.file, self.line, self.role) = (file, line, role);
+        answer
     }
 
     /// Whether a line is of the kernel, and not of some other language.
@@ -588,7 +784,7 @@ impl Runner<'_, '_> {
     /// `vm.swappiness=1` in the place of a command: a guide means the setting, a shell looks for a program of this name.
     fn bare_setting(&mut self, line: sysctl_text::Line) -> Answer {
         let Some(value) = line.value else { return Answer::default() };
-        self.followed.insert(self.line);
+        self.follow(self.line);
         if self.is_guide {
             return self.set(&line.path, &value);
         }
@@ -620,12 +816,13 @@ impl Runner<'_, '_> {
     }
 
     fn cat(&self, arguments: &[String], input: Option<String>) -> Answer {
-        let files: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
+        let files: Vec<&String> =
+            arguments.iter().filter(|word| !word.starts_with('-') && *word != "/dev/stdin").collect();
         if files.is_empty() {
             return Answer { worked: Some(true), output: input };
         }
         let texts: Option<Vec<String>> =
-            files.iter().map(|file| self.host.read(&normal(file)?).ok()).collect();
+            files.iter().map(|file| self.file_text(file).map(|(text, _)| text)).collect();
         Answer { worked: texts.as_ref().map(|_| true), output: texts.map(|texts| texts.concat()) }
     }
 
@@ -643,31 +840,49 @@ impl Runner<'_, '_> {
         answer
     }
 
-    fn inner_shell(&mut self, arguments: &[String]) -> Answer {
-        let mut rest = arguments.iter().skip_while(|word| !word.starts_with('-') || !word.ends_with('c'));
-        rest.next();
-        let Some(text) = rest.next().filter(|_| self.depth < DEEPEST) else { return Answer::default() };
+    /// `bash -c TEXT`, `bash FILE`, and a text that comes through a pipe.
+    fn inner_shell(&mut self, arguments: &[String], input: Option<String>) -> Answer {
+        let is_text = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+        let text = match arguments.iter().position(is_text) {
+            Some(at) => arguments.get(at + 1).cloned(),
+            None => match arguments.iter().find(|word| !word.starts_with('-')) {
+                Some(file) => return self.other_script(file),
+                None => input,
+            },
+        };
+        let Some(text) = text.filter(|_| self.depth < DEEPEST) else { return Answer::default() };
+        if text.trim_matches([UNKNOWN, ' ', '\n']).is_empty() && text.contains(UNKNOWN) {
+            self.missing("a script that a shell gets here", "comes from elsewhere");
+            return Answer::default();
+        }
         self.depth += 1;
-        let steps = parse(text, self.line, self.depth);
-        let (_, answer) = self.list(&steps, true);
+        let first = self.here.as_ref().filter(|(_, here)| *here == text).map_or(self.line, |(line, _)| *line);
+        let steps = parse(&text, first, self.depth);
+        let (_, answer) = self.captured(|runner| runner.list(&steps, true));
         self.depth -= 1;
         answer
     }
 
-    fn sysctl(&mut self, arguments: &[String]) -> Answer {
+    fn sysctl(&mut self, arguments: &[String], input: Option<String>) -> Answer {
         let mut answer = answered(true);
         if arguments.iter().any(|word| word == "--system") {
             self.load_new(|path| path.starts_with("proc/sys/"));
             return answer;
+        }
+        if let Some((name, value)) = parted_setting(arguments) {
+            let why = "sysctl takes NAME=VALUE as one word: it refuses these words".to_owned();
+            let (path, value) = (sysctl_text::path_of(name), value.to_owned());
+            self.tell(What::Set { path, value, before: None, taken: Taken::Refused(why.clone()) });
+            return Answer { worked: Some(false), output: Some(why) };
         }
         let mut loads = false;
         let mut file = None;
         for word in arguments {
             if let Some(given) = word.strip_prefix("--load=") {
                 (loads, file) = (true, Some(given.to_owned()));
-            } else if word == "-p" || word == "--load" {
+            } else if matches!(word.as_str(), "-p" | "-f" | "--load") {
                 loads = true;
-            } else if word.starts_with('-') {
+            } else if word.starts_with('-') && word != "-" {
             } else if loads {
                 file = Some(word.clone());
             } else if let Some((name, value)) = word.split_once('=') {
@@ -683,11 +898,27 @@ impl Runner<'_, '_> {
             }
         }
         if loads {
-            let path = file.as_deref().and_then(normal).unwrap_or_else(|| "etc/sysctl.conf".to_owned());
-            let text = self.host.read(&path).unwrap_or_default();
-            answer = self.load(&text);
+            answer = self.load_file(file.as_deref(), input);
         }
         answer
+    }
+
+    fn load_file(&mut self, file: Option<&str>, input: Option<String>) -> Answer {
+        let text = match file {
+            None => self.host.read("etc/sysctl.conf").unwrap_or_default(),
+            Some("-" | "/dev/stdin") => input.unwrap_or_else(|| UNKNOWN.to_string()),
+            Some(file) => match self.file_text(file) {
+                Some((text, _)) => text,
+                None => {
+                    self.missing(file, "is a file of settings that is loaded here");
+                    return Answer::default();
+                }
+            },
+        };
+        if text.lines().any(|line| line.trim() == UNKNOWN_TEXT) {
+            self.missing("a text of settings that is loaded here", "comes from elsewhere");
+        }
+        self.load(&text)
     }
 
     /// Lines of a file of sysctl. What is behind the first word of a value is a remark to people and a part of it to the kernel.
@@ -721,22 +952,57 @@ impl Runner<'_, '_> {
 
     fn tuned(&mut self, arguments: &[String]) -> Answer {
         match arguments.first().map(String::as_str) {
-            Some("profile") => self.tell(What::Profile(arguments.get(1).cloned().unwrap_or_default())),
+            Some("profile") => {
+                let name = arguments.get(1).cloned().unwrap_or_default();
+                self.tell(What::Profile(name.clone()));
+                self.tuned_profile(&name);
+            }
             Some("off") => self.tell(What::Profile(String::new())),
             _ => {}
         }
         answered(true)
     }
 
-    /// `blockdev --setra 512 /dev/vda`: sectors of 512 bytes.
+    /// tuned sets what its profile says as soon as it is chosen.
+    fn tuned_profile(&mut self, name: &str) {
+        let Some((_, text)) = tuned_text(self.host, name) else {
+            return self.missing(&format!("the tuned.conf of the profile {name}"), "is not on this host");
+        };
+        for said in stated(self.host, Form::Tuned, &text) {
+            match said.what {
+                Saying::Set { .. } if said.at_boot => {}
+                Saying::Set { path, value, taken: None } => {
+                    self.set(&path, &value);
+                }
+                Saying::Set { path, value, taken: Some(taken) } => {
+                    self.tell(What::Set { path, value, before: None, taken });
+                }
+                Saying::Unclear { name, why } => self.tell(What::Unclear { name, why }),
+                Saying::Command(_) => {}
+            }
+        }
+    }
+
+    /// `blockdev --setra 512 /dev/vda`: sectors of 512 bytes. Of a partition, the kernel takes it for the whole disk.
     fn blockdev(&mut self, arguments: &[String]) -> Answer {
-        let mut sectors = None;
-        let mut rest = arguments.iter();
-        while let Some(word) = rest.next() {
-            if word == "--setra" {
-                sectors = rest.next().and_then(|count| count.parse::<u64>().ok());
-            } else if let (Some(device), Some(sectors)) = (word.strip_prefix("/dev/"), sectors) {
-                self.set(&format!("sys/block/{device}/queue/read_ahead_kb"), &(sectors / 2).to_string());
+        let Some(at) = arguments.iter().position(|word| matches!(word.as_str(), "--setra" | "--setfra"))
+        else {
+            return Answer::default();
+        };
+        let sectors = arguments.get(at + 1).and_then(|count| count.parse::<u64>().ok());
+        for device in arguments.iter().skip(at + 2).filter(|word| !word.starts_with('-')) {
+            match (device.strip_prefix("/dev/"), sectors) {
+                (Some(name), Some(sectors)) if !name.contains([UNKNOWN, '/']) => {
+                    let disk = paths::disk_of(self.host, name);
+                    self.set(&format!("sys/block/{disk}/queue/read_ahead_kb"), &(sectors / 2).to_string());
+                }
+                _ => {
+                    let path = format!("sys/block/{ANY}/queue/read_ahead_kb");
+                    self.unclear(
+                        Some(&path),
+                        format!("the readahead or the disk of `blockdev` for {}", readable(device)),
+                    );
+                }
             }
         }
         answered(true)
@@ -744,7 +1010,8 @@ impl Runner<'_, '_> {
 
     fn grep(&mut self, arguments: &[String]) -> Answer {
         let mut words = arguments.iter().filter(|word| !word.starts_with('-'));
-        let (Some(pattern), Some(file)) = (words.next(), words.next().and_then(|file| normal(file))) else {
+        let (Some(pattern), Some(file)) = (words.next(), words.next().and_then(|file| self.path(file)))
+        else {
             return Answer::default();
         };
         let text = self.host.read(&file).unwrap_or_default();
@@ -760,7 +1027,7 @@ impl Runner<'_, '_> {
         let in_place = arguments.iter().any(|word| word.starts_with("-i") || word == "--in-place");
         let words: Vec<&String> =
             arguments.iter().filter(|word| !word.starts_with('-') && !word.is_empty()).collect();
-        let (Some(file), true) = (words.last().and_then(|file| normal(file)), in_place) else {
+        let (Some(file), true) = (words.last().and_then(|file| self.path(file)), in_place) else {
             return Answer::default();
         };
         let Ok(mut text) = self.host.read(&file) else { return answered(false) };
@@ -825,7 +1092,7 @@ impl Runner<'_, '_> {
     }
 
     fn is_there(&self, path: &str) -> Option<bool> {
-        let path = normal(path)?;
+        let path = self.path(path)?;
         match path.strip_prefix("dev/") {
             Some(disk) => Some(self.host.exists(&format!("sys/block/{disk}"))),
             None => Some(self.host.exists(&path)),
@@ -852,20 +1119,40 @@ impl Runner<'_, '_> {
     }
 
     fn remove(&mut self, arguments: &[String]) -> Answer {
-        for path in arguments.iter().filter(|word| !word.starts_with('-')).filter_map(|path| normal(path)) {
+        let words = arguments.iter().filter(|word| !word.starts_with('-'));
+        for path in words.filter_map(|path| self.path(path)).collect::<Vec<_>>() {
             self.put(&path, "", false);
             self.host.delete(&path);
         }
         answered(true)
     }
 
+    /// `cp`, `mv`, `install`, `ln -s`: each file goes to the last one, or into that folder.
     fn copy(&mut self, arguments: &[String]) -> Answer {
-        let words: Vec<String> =
-            arguments.iter().filter(|word| !word.starts_with('-')).filter_map(|path| normal(path)).collect();
-        if let [from, to] = words.as_slice()
-            && let Ok(text) = self.host.read(from)
-        {
-            self.host.put(to, &text, false);
+        const WITH_A_WORD: [&str; 4] = ["-m", "-o", "-g", "-S"];
+        let is_word_of_an_option = |at: usize| {
+            at > 0 && arguments.get(at - 1).is_some_and(|word| WITH_A_WORD.contains(&word.as_str()))
+        };
+        let words = arguments.iter().enumerate().filter(|(at, _)| !is_word_of_an_option(*at));
+        let words: Vec<&String> = words.map(|(_, word)| word).filter(|word| !word.starts_with('-')).collect();
+        let Some((to, sources)) = words.split_last() else { return answered(true) };
+        let Some(target) = self.path(to) else { return answered(true) };
+        for source in sources {
+            let name = source.rsplit('/').next().unwrap_or_default();
+            let inside = format!("{target}/{name}");
+            let is_folder =
+                to.ends_with('/') || Form::of_path(&target).is_none() && Form::of_path(&inside).is_some();
+            let path = if is_folder { inside } else { target.clone() };
+            match self.file_text(source) {
+                Some((text, _)) => {
+                    self.put(&path, &text, false);
+                    self.host.put(&path, &text, false);
+                }
+                None if Form::of_path(&path).is_some() => {
+                    self.missing(source, &format!("becomes /{}", readable(&path)));
+                }
+                None => {}
+            }
         }
         answered(true)
     }
@@ -895,6 +1182,9 @@ impl Runner<'_, '_> {
     }
 
     fn value(&self, name: &str, edit: &str) -> String {
+        if let Some(key) = edit.strip_prefix('[').and_then(|edit| edit.strip_suffix(']')) {
+            return self.element(name, key);
+        }
         let value = self.variables.get(name).filter(|value| !value.is_empty());
         let Some(value) = value else {
             return edit.strip_prefix(":-").map_or_else(|| UNKNOWN.to_string(), str::to_owned);
@@ -902,18 +1192,48 @@ impl Runner<'_, '_> {
         if edit == "##*/" { value.rsplit('/').next().unwrap_or_default().to_owned() } else { value.clone() }
     }
 
+    /// `${NAME[KEY]}`: of several elements the texts in a row.
+    fn element(&self, name: &str, key: &str) -> String {
+        let words = self.arrays.get(name).map(Vec::as_slice).unwrap_or_default();
+        let key = key.strip_prefix('$').map_or_else(|| key.to_owned(), |name| self.value(name, ""));
+        let at = key.parse().ok().and_then(|at: usize| words.get(at));
+        let named = || words.iter().find_map(|word| word.strip_prefix(&format!("[{key}]=")));
+        match key.as_str() {
+            "@" | "*" if !words.is_empty() => words.join(" "),
+            _ => at.map(String::as_str).or_else(named).unwrap_or(UNKNOWN_TEXT).to_owned(),
+        }
+    }
+
+    /// The words of `"${NAME[@]}"`, or the keys of `"${!NAME[@]}"`.
+    fn elements(&self, word: &Word) -> Option<Vec<String>> {
+        let is_empty = |part: &&Part| matches!(part, Part::Text { text, .. } if text.is_empty());
+        let mut parts = word.iter().filter(|part| !is_empty(part));
+        let (Some(Part::Variable { name, edit }), None) = (parts.next(), parts.next()) else { return None };
+        match edit.as_str() {
+            "[@]" | "[*]" => self.arrays.get(name).cloned(),
+            _ => {
+                let named = edit.strip_prefix('!')?.strip_suffix("[@]")?;
+                let key = |word: &String| Some(word.strip_prefix('[')?.split_once("]=")?.0.to_owned());
+                self.arrays.get(named)?.iter().map(key).collect()
+            }
+        }
+    }
+
     fn output(&mut self, steps: &[Step]) -> String {
         if self.depth >= DEEPEST {
             return UNKNOWN.to_string();
         }
         self.depth += 1;
-        let (_, answer) = self.list(steps, true);
+        let (_, answer) = self.captured(|runner| runner.list(steps, true));
         self.depth -= 1;
         answer.output.map_or_else(|| UNKNOWN.to_string(), |text| text.trim_end_matches('\n').to_owned())
     }
 
     /// A word as the words that a shell makes of it: split at blanks, patterns of names replaced by the names.
     fn expand(&mut self, word: &Word) -> Vec<String> {
+        if let Some(words) = self.elements(word) {
+            return words;
+        }
         let is_plain = word.iter().any(|part| matches!(part, Part::Text { quoted: false, .. }));
         let splits = |part: &Part| matches!(part, Part::Variable { .. } | Part::Output(_));
         let is_split = word.iter().all(splits) && !word.is_empty();
@@ -933,6 +1253,7 @@ impl Runner<'_, '_> {
         if !pattern.starts_with('/') || !pattern.contains(['*', '?', '[']) || pattern.contains(UNKNOWN) {
             return vec![pattern];
         }
+        let pattern = pattern.replacen("/sys/class/block/", "/sys/block/", 1);
         let is_dev = pattern.starts_with("/dev/");
         let searched = if is_dev { pattern.replacen("/dev/", "/sys/block/", 1) } else { pattern.clone() };
         let mut found = vec![String::new()];
@@ -1002,20 +1323,45 @@ fn without_prefixes(words: &[String]) -> Option<&[String]> {
     None
 }
 
-/// A path below the root without the leading `/`; `None` of what is no absolute path.
-pub(super) fn normal(path: &str) -> Option<String> {
-    let path = path.strip_prefix('/')?;
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
+/// `NAME = VALUE` and, behind `-w`, `NAME VALUE`: several words where sysctl wants one.
+fn parted_setting(arguments: &[String]) -> Option<(&str, &str)> {
+    let writes = arguments.iter().any(|word| matches!(word.as_str(), "-w" | "--write"));
+    let words: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    match words.as_slice() {
+        [name, "=", value, ..] => Some((name, value)),
+        [name, value] if writes && !name.contains('=') && !value.contains('=') => Some((name, value)),
+        _ => None,
     }
-    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// Whether a program sets what Hone does not follow: interrupts, clocks, network cards, or a vendor's whole set.
+fn is_tuner(name: &str, arguments: &[String]) -> bool {
+    let has = |words: &[&str]| arguments.iter().any(|word| words.contains(&word.as_str()));
+    let is_flag = |signs: &str| {
+        let is_one = |word: &String| {
+            let mut chars = word.chars();
+            chars.next() == Some('-') && chars.next().is_some_and(|c| signs.contains(c))
+        };
+        arguments.iter().any(is_one)
+    };
+    match name {
+        "rpk" => has(&["tune", "mode"]),
+        "cpupower" => has(&["frequency-set", "idle-set", "set"]),
+        "ethtool" => is_flag("CGLKAXNUs"),
+        "hdparm" => is_flag("WAaBMS"),
+        "nvme" => has(&["set-feature"]),
+        "perftune.py"
+        | "scylla_setup"
+        | "x86_energy_perf_policy"
+        | "cpufreq-set"
+        | "set_irq_affinity"
+        | "tuna"
+        | "setpci"
+        | "hugeadm"
+        | "powertop" => true,
+        _ => false,
+    }
 }
 
 /// Pattern and new line of an edit `sXPATTERNXNEWX` whose new line is a setting.

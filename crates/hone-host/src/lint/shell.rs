@@ -40,21 +40,29 @@ pub(super) enum Node {
     Case(Vec<(String, Vec<Step>)>),
     /// A function's name and body.
     Function(String, Vec<Step>),
-    /// `{ ... }` and `( ... )`.
+    /// `{ ... }`.
     Group(Vec<Step>),
+    /// `( ... )`.
+    Subshell(Vec<Step>),
 }
 
-/// A command with its words.
+/// A command with its words, or one that holds others (`{ ... } > file`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
     /// `NAME=VALUE` before the command.
     pub(super) sets: Vec<(String, Word)>,
+    /// `NAME=(WORD ...)`, each word with its line.
+    pub(super) arrays: Vec<(String, Vec<(usize, Word)>)>,
+    /// The commands that it holds.
+    pub(super) body: Option<Box<Node>>,
     /// The command and its arguments.
     pub(super) words: Vec<Word>,
     /// Where its output goes, and whether it is added there.
     pub(super) outputs: Vec<(bool, Word)>,
     /// What it reads.
     pub(super) input: Option<Word>,
+    /// The line on which the text of a `<<` begins.
+    pub(super) here: Option<usize>,
 }
 
 /// The commands of a text.
@@ -157,27 +165,7 @@ impl Parser {
     }
 
     fn node(&mut self) -> Option<Node> {
-        if self.takes_operator("(") {
-            let body = self.nested(&[]);
-            self.takes_operator(")");
-            return Some(Node::Group(body));
-        }
         match self.plain() {
-            Some("{") => {
-                self.at += 1;
-                let body = self.nested(&["}"]);
-                self.takes_word("}");
-                self.redirects(&mut Simple::default());
-                Some(Node::Group(body))
-            }
-            Some("for") => Some(self.looped_over()),
-            Some("while" | "until") => {
-                self.at += 1;
-                self.nested(&["do"]);
-                Some(Node::Loop(self.body()))
-            }
-            Some("if") => Some(self.conditions()),
-            Some("case") => Some(self.case()),
             Some("function") => {
                 self.at += 1;
                 let name = self.plain().unwrap_or_default().to_owned();
@@ -192,6 +180,32 @@ impl Parser {
                 Some(self.function(name))
             }
             _ => self.pipe(),
+        }
+    }
+
+    /// A command that holds others.
+    fn compound(&mut self) -> Option<Node> {
+        if self.takes_operator("(") {
+            let body = self.nested(&[]);
+            self.takes_operator(")");
+            return Some(Node::Subshell(body));
+        }
+        match self.plain()? {
+            "{" => {
+                self.at += 1;
+                let body = self.nested(&["}"]);
+                self.takes_word("}");
+                Some(Node::Group(body))
+            }
+            "for" => Some(self.looped_over()),
+            "while" | "until" => {
+                self.at += 1;
+                self.nested(&["do"]);
+                Some(Node::Loop(self.body()))
+            }
+            "if" => Some(self.conditions()),
+            "case" => Some(self.case()),
+            _ => None,
         }
     }
 
@@ -214,7 +228,6 @@ impl Parser {
         self.takes_word("do");
         let body = self.nested(&["done"]);
         self.takes_word("done");
-        self.redirects(&mut Simple::default());
         body
     }
 
@@ -291,11 +304,22 @@ impl Parser {
                 self.at += 1;
             }
         }
-        (!commands.is_empty()).then_some(Node::Pipe(commands))
+        match commands.as_mut_slice() {
+            [] => None,
+            [Simple { body: body @ Some(_), outputs, input: None, .. }] if outputs.is_empty() => {
+                body.take().map(|body| *body)
+            }
+            _ => Some(Node::Pipe(commands)),
+        }
     }
 
     fn simple(&mut self) -> Simple {
         let mut command = Simple::default();
+        command.body = self.compound().map(Box::new);
+        if command.body.is_some() {
+            while self.redirects(&mut command) {}
+            return command;
+        }
         loop {
             if self.redirects(&mut command) {
                 continue;
@@ -303,6 +327,11 @@ impl Parser {
             let Some(Token::Word(word)) = self.peek() else { return command };
             let word = word.clone();
             self.at += 1;
+            if let Some(name) = array_name(&word).filter(|_| self.is_operator("(")) {
+                let words = self.elements();
+                command.arrays.push((name, words));
+                continue;
+            }
             match assignment(&word) {
                 Some(set) if command.words.is_empty() => command.sets.push(set),
                 _ => command.words.push(word),
@@ -310,11 +339,27 @@ impl Parser {
         }
     }
 
+    /// The words of `( ... )` behind the name of an array.
+    fn elements(&mut self) -> Vec<(usize, Word)> {
+        let mut words = Vec::new();
+        self.at += 1;
+        while !self.takes_operator(")") {
+            match self.peek() {
+                Some(Token::Word(word)) => words.push((self.line(), word.clone())),
+                Some(_) => {}
+                None => break,
+            }
+            self.at += 1;
+        }
+        words
+    }
+
     /// Takes one redirection.
     fn redirects(&mut self, command: &mut Simple) -> bool {
         let operator = match self.peek() {
-            Some(Token::Input(word)) => {
+            Some(Token::Input(word, here)) => {
                 command.input = Some(word.clone());
+                command.here = *here;
                 self.at += 1;
                 return true;
             }
@@ -339,10 +384,18 @@ impl Parser {
     }
 }
 
+/// `NAME=` and `NAME+=`, as they stand before the words of an array.
+fn array_name(word: &Word) -> Option<String> {
+    let (name, value) = assignment(word)?;
+    let is_empty = value.iter().all(|part| matches!(part, Part::Text { text, .. } if text.is_empty()));
+    is_empty.then_some(name)
+}
+
 /// `NAME=VALUE`, the name without quotes.
 fn assignment(word: &Word) -> Option<(String, Word)> {
     let Some((Part::Text { text, quoted: false }, rest)) = word.split_first() else { return None };
     let (name, value) = text.split_once('=')?;
+    let name = name.trim_end_matches('+');
     let is_name = !name.is_empty()
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -398,6 +451,17 @@ mod tests {
 
     fn words_of(step: &Step) -> Vec<String> {
         words(step)
+    }
+
+    #[test]
+    fn words_of_an_array_are_no_commands() {
+        let steps = parse("a=(\n  'x y' # z\n  [k]=v\n)\ndeclare -A b=()\n(c; d) | e\n", 1, 0);
+        let Node::Pipe(commands) = &steps[0].node else { panic!("{steps:?}") };
+        let lines: Vec<usize> = commands[0].arrays[0].1.iter().map(|(line, _)| *line).collect();
+        assert_eq!((commands[0].arrays[0].0.as_str(), lines), ("a", vec![2, 3]));
+        assert_eq!(words(&steps[1]), ["declare", "-A"]);
+        let Node::Pipe(commands) = &steps[2].node else { panic!("{steps:?}") };
+        assert!(matches!(commands[0].body.as_deref(), Some(Node::Subshell(body)) if body.len() == 2));
     }
 
     #[test]

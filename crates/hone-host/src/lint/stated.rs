@@ -1,9 +1,10 @@
 //! Files whose lines set something by themselves: what each line would set on this host.
 
 use super::imagined::Taken;
-use super::name_of;
+use super::run::UNKNOWN;
+use super::{name_of, paths};
 use crate::kernel::{Kernel, plain_value};
-use crate::origin::{tmpfiles_line, tuned_profile};
+use crate::origin::{tmpfiles_line, tuned_profile, tuned_text};
 use crate::sysctl_text;
 use crate::tools::version_number;
 use crate::udev::{self, Deed};
@@ -73,7 +74,19 @@ pub(super) fn is_setting_line(line: &str) -> bool {
 pub(super) struct Stated {
     /// Its number, 1 being the first.
     pub(super) line: usize,
+    /// Whether it is of the kernel's command line, which only a boot reads.
+    pub(super) at_boot: bool,
     pub(super) what: Saying,
+}
+
+impl Stated {
+    fn sets(&self, wanted: &str) -> bool {
+        matches!(&self.what, Saying::Set { path, .. } if path == wanted)
+    }
+
+    fn new(line: usize, what: Saying) -> Self {
+        Self { line, at_boot: false, what }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,29 +96,29 @@ pub(super) enum Saying {
     /// A command, for a disk.
     Command(String),
     /// A setting, and why it is not known what becomes of it.
-    Unclear { name: String, why: String },
+    Unclear { name: Option<String>, why: String },
 }
 
 /// A value that some program puts in before anybody reads the file.
 fn is_template(value: &str) -> bool {
-    ["{{", "${", "<%", "$("].iter().any(|mark| value.contains(mark)) || value.contains('\0')
+    ["{{", "${", "<%", "$("].iter().any(|mark| value.contains(mark)) || value.contains(UNKNOWN)
 }
 
 fn set(line: usize, path: String, value: &str) -> Stated {
     let what = if is_template(value) || is_template(&path) {
         Saying::Unclear {
-            name: name_of(&path).0,
-            why: format!("another program fills in the value `{value}`"),
+            name: Some(name_of(&path).0),
+            why: format!("another program fills in the value `{}`", value.replace(UNKNOWN, "...")),
         }
     } else {
         Saying::Set { path, value: value.to_owned(), taken: None }
     };
-    Stated { line, what }
+    Stated::new(line, what)
 }
 
 fn elsewhere(line: usize, path: String, value: &str, why: String) -> Stated {
     let what = Saying::Set { path, value: value.to_owned(), taken: Some(Taken::Elsewhere(why)) };
-    Stated { line, what }
+    Stated::new(line, what)
 }
 
 /// What the lines of a text set, in their order.
@@ -113,7 +126,7 @@ pub(super) fn stated(kernel: &dyn Kernel, form: Form, text: &str) -> Vec<Stated>
     match form {
         Form::Sysctl => sysctls(kernel, text),
         Form::Rules => rules(kernel, text),
-        Form::Tmpfiles => tmpfiles(text),
+        Form::Tmpfiles => tmpfiles(kernel, text),
         Form::Tuned => tuned(kernel, text),
         Form::Grub => grub(kernel, text),
         Form::Unit => Vec::new(),
@@ -146,33 +159,66 @@ fn sysctls(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
     found
 }
 
-fn tmpfiles(text: &str) -> Vec<Stated> {
+fn tmpfiles(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
     let mut found: Vec<Stated> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let Some(origin) = tmpfiles_line("", line) else { continue };
-        let earlier = found
-            .iter()
-            .find(|stated| matches!(&stated.what, Saying::Set { path, .. } if *path == origin.path));
-        // Of two lines for one path the first one rules (tmpfiles.d(5)).
-        found.push(match earlier {
-            Some(earlier) => {
-                let why = format!("line {} of the same file comes first and wins", earlier.line);
-                elsewhere(at + 1, origin.path, &origin.value, why)
-            }
-            None => set(at + 1, origin.path, &origin.value),
-        });
+        let is_pattern = sysctl_text::is_pattern(&origin.path);
+        let path = paths::canonical(kernel, &origin.path);
+        let meant = if is_pattern { sysctl_text::meant(kernel, &path) } else { vec![path.clone()] };
+        if meant.is_empty() {
+            let why = "nothing on this host matches this pattern".to_owned();
+            found.push(elsewhere(at + 1, path, &origin.value, why));
+        }
+        for path in meant {
+            // Of two lines for one path the first one rules (tmpfiles.d(5)).
+            let earlier = found.iter().find(|stated| stated.sets(&path)).map(|stated| stated.line);
+            found.push(match earlier {
+                Some(earlier) => {
+                    let why = format!("line {earlier} of the same file comes first and wins");
+                    elsewhere(at + 1, path, &origin.value, why)
+                }
+                None => set(at + 1, path, &origin.value),
+            });
+        }
     }
     found
 }
 
 fn tuned(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
+    tuned_layer(kernel, text, 0)
+}
+
+/// Profiles include others; a loop among foreign files ends here.
+const DEEPEST: usize = 8;
+
+fn tuned_layer(kernel: &dyn Kernel, text: &str, depth: usize) -> Vec<Stated> {
     let profile = tuned_profile(text, &kernel.list("sys/block"));
     let mut found = Vec::new();
+    for (number, name) in profile.includes.iter().filter(|_| depth < DEEPEST) {
+        match tuned_text(kernel, name) {
+            Some((_, text)) => {
+                let included = tuned_layer(kernel, &text, depth + 1);
+                let own = |said: &Stated| profile.lines.iter().any(|line| said.sets(&line.path));
+                found.extend(
+                    included
+                        .into_iter()
+                        .filter(|said| !own(said))
+                        .map(|said| Stated { line: *number, ..said }),
+                );
+            }
+            None => {
+                let why =
+                    format!("the included profile {name} is not on this host: pass its tuned.conf, too");
+                found.push(Stated::new(*number, Saying::Unclear { name: None, why }));
+            }
+        }
+    }
     for line in profile.lines {
         let paths = if sysctl_text::is_pattern(&line.path) {
             sysctl_text::meant(kernel, &line.path)
         } else {
-            vec![line.path.clone()]
+            vec![paths::canonical(kernel, &line.path)]
         };
         for path in paths {
             let now = kernel.read(&path).ok().and_then(|text| plain_value(&text).parse::<u64>().ok());
@@ -188,6 +234,10 @@ fn tuned(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
     }
     for (number, words) in profile.command_lines {
         found.extend(command_line(kernel, number, &words));
+    }
+    for (number, told) in profile.others {
+        let why = format!("Hone does not follow `{told}` of tuned");
+        found.push(Stated::new(number, Saying::Unclear { name: None, why }));
     }
     found.sort_by_key(|stated| stated.line);
     found
@@ -233,7 +283,7 @@ pub(super) fn command_line(kernel: &dyn Kernel, line: usize, words: &str) -> Vec
             _ => Vec::new(),
         }
     };
-    words.split_whitespace().flat_map(of).collect()
+    words.split_whitespace().flat_map(of).map(|said| Stated { at_boot: true, ..said }).collect()
 }
 
 /// Kernels had schedulers of a command line as long as they had queues of one lock, which went with 5.0 (block/elevator.c).
@@ -293,7 +343,8 @@ fn of_deed(
     meant: &[&(&Device, udev::Done)],
 ) -> Vec<Stated> {
     let line = doing.line;
-    let unclear = |name: String, why: String| vec![Stated { line, what: Saying::Unclear { name, why } }];
+    let unclear =
+        |name: String, why: String| vec![Stated::new(line, Saying::Unclear { name: Some(name), why })];
     let (attribute, value) = match deed {
         Deed::Sysctl { path, value } => return vec![set(line, path.clone(), value)],
         Deed::Command(command) => {
@@ -304,7 +355,7 @@ fn of_deed(
                 let text = ["$kernel", "%k", "$name"]
                     .iter()
                     .fold(command.clone(), |text, mark| text.replace(mark, &device.name));
-                Stated { line, what: Saying::Command(text) }
+                Stated::new(line, Saying::Command(text))
             };
             return disks.map(of).collect();
         }

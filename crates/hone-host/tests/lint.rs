@@ -798,3 +798,108 @@ fn a_write_that_is_none_is_refused() {
     let tee = found("md-nvme", &[own("x.sh", "#!/bin/sh\necho 80 | sudo tee /proc/sys/vm/dirty_ratio\n")]);
     assert!(told(&tee, "vm.dirty_ratio", Defect::Refused).is_empty());
 }
+
+/// What a unit or a boot script runs is judged, at once where the text starts it.
+#[test]
+fn what_a_boot_runs_is_judged() {
+    let command = "/bin/sh -c '\\\n  for t in /sys/kernel/mm/*hugepage; do echo always > $t/enabled; done'";
+    let unit = format!("[Unit]\nBefore=kafka.service\n[Service]\nExecStart={command}\n");
+    let lint = found("md-nvme", &[own("thp.service", &unit)]);
+    let thp = setting(&lint, "transparent_hugepage.enabled");
+    assert_eq!((thp.wanted.as_str(), thp.next_boot), ("always", true), "{lint:#?}");
+    assert_eq!(thp.places, ["thp.service:4"]);
+    let written = format!("#!/bin/sh\ncat > /etc/systemd/system/thp.service <<'END'\n{unit}END\n");
+    let lint = found("md-nvme", &[own("x.sh", &written)]);
+    assert_eq!(setting(&lint, "transparent_hugepage.enabled").places, ["x.sh:6"], "{lint:#?}");
+    let started = found("md-nvme", &[own("x.sh", &format!("{written}systemctl enable --now thp\n"))]);
+    assert!(!setting(&started, "transparent_hugepage.enabled").next_boot, "{started:#?}");
+    let rc = "#!/bin/sh\ncat >> /etc/rc.local <<'END'\nif test -w /proc/sys/vm/dirty_ratio; then\n  echo 80 > /proc/sys/vm/dirty_ratio\nfi\nEND\n";
+    let lint = found("md-nvme", &[own("x.sh", rc)]);
+    says(&lint, "vm.dirty_ratio", Defect::Harmful, "80 %");
+    assert_eq!(setting(&lint, "vm.dirty_ratio").places, ["x.sh:4"]);
+    assert!(setting(&lint, "vm.dirty_ratio").next_boot && lint.not_understood.is_empty(), "{lint:#?}");
+    // The broker's own unit runs its commands before the broker.
+    let own_unit = "[Service]\nExecStartPre=+/bin/sh -c 'echo never > /sys/kernel/mm/transparent_hugepage/enabled'\nExecStart=/opt/kafka/bin/kafka-server-start.sh /etc/k.properties\n";
+    let lint = found("md-nvme", &[own("my-kafka.service", own_unit)]);
+    assert!(told(&lint, "", Defect::UnitOrder).is_empty() && lint.not_understood.is_empty(), "{lint:#?}");
+}
+
+/// A name that is followed on one line is not thereby followed on all.
+#[test]
+fn each_line_is_accounted_for_by_itself() {
+    let text = "#!/bin/bash\nsysctl -w vm.swappiness=1\nmy-tool --vm.swappiness=90\n";
+    let lint = found("md-nvme", &[own("x.sh", text)]);
+    assert_eq!(not_followed(&lint), ["vm.swappiness"], "{lint:#?}");
+    assert_eq!(lint.not_understood[0].place, "x.sh:3");
+    // Words for other commands, lines that go on, and branches that are not taken are no such lines.
+    for text in [
+        "key=vm.swappiness\nsysctl -w $key=1\n",
+        "for key in vm.swappiness vm.dirty_ratio; do\n  sysctl -w $key=1\ndone\n",
+        "put() { sysctl -w $1=$2; }\nput vm.swappiness 1\n",
+        "sysctl -w \\\n  vm.swappiness=1 \\\n  vm.dirty_ratio=10\n",
+        "if grep -q 'vm.swappiness = 1' /etc/sysctl.conf; then\n  sed -i 's/^vm.swappiness.*/vm.swappiness = 1/' /etc/sysctl.conf\nelse\n  echo 'vm.swappiness = 1' >> /etc/sysctl.conf\nfi\n",
+        "[ \"$(cat /proc/sys/vm/swappiness)\" = 1 ] || sysctl -w vm.swappiness=1\n",
+        "cat > /etc/udev/rules.d/60-k.rules <<'END'\nKERNEL==\"sda\", ATTR{queue/rotational}==\"1\", ATTR{queue/nr_requests}=\"32\"\nEND\n",
+    ] {
+        let lint = found("rhel-tuned", &[own("x.sh", &format!("#!/bin/bash\n{text}"))]);
+        assert!(lint.not_understood.is_empty(), "{text}: {lint:#?}");
+        assert!(
+            told(&lint, "", Defect::NotKept).iter().all(|one| !one.told.contains("no line with")),
+            "{text}"
+        );
+    }
+}
+
+/// What a terminal printed is no command.
+#[test]
+fn a_transcript_is_its_prompts() {
+    for prompt in ["$ ", "[root@k1 ~]# ", "me@k1:~$ ", "me@k1 ~ $ "] {
+        let text = format!(
+            "# Look\n```\n{prompt}sysctl -a | grep dirty\nvm.dirty_ratio = 90\nvm.dirty_bytes = 0\n{prompt}sudo sysctl -w vm.swappiness=0\nvm.swappiness = 0\n```\n"
+        );
+        let lint = found("md-nvme", &[own("look.md", &text)]);
+        assert_eq!(names(&lint), ["vm.swappiness"], "{prompt}: {lint:#?}");
+        assert!(lint.not_understood.is_empty(), "{prompt}: {lint:#?}");
+    }
+}
+
+/// A value that another program or the reader fills in is not known, and no wrong number.
+#[test]
+fn a_place_for_a_value_is_no_value() {
+    for (name, text, line) in [
+        ("x.sh.j2", "#!/bin/sh\nsysctl -w vm.swappiness={{ swappiness }}\n", 2),
+        ("x.conf.j2", "{% if big %}\nvm.swappiness = {{ n }}\n{% endif %}\n", 2),
+        ("x.md", "# T\n```\nvm.swappiness=<a number>\n```\n", 3),
+        ("x.md", "# T\n```sh\nsysctl -w vm.swappiness=<n>\n```\n", 3),
+    ] {
+        let lint = found("md-nvme", &[own(name, text)]);
+        assert_eq!(not_followed(&lint), ["vm.swappiness"], "{text}: {lint:#?}");
+        assert_eq!(lint.not_understood[0].place, format!("{name}:{line}"));
+        assert!(lint.settings.is_empty(), "{text}: {lint:#?}");
+    }
+}
+
+/// Tasks that do nothing, tasks that do more than they say, and where a template's lines stand.
+#[test]
+fn tasks_that_do_less_or_more_than_it_seems() {
+    let play = "- hosts: k\n  roles: [of.somebody]\n  vars: {ratio: 80}\n  tasks:\n    - command: echo 90 > /proc/sys/vm/dirty_ratio\n    - sysctl: {name: vm.swappiness, value: '0', state: absent}\n    - sysctl: {name: vm.stat_interval, value: '9'}\n      when: false\n    - include_tasks: more.yml\n    - script: files/more.sh\n    - synchronize: {src: conf/, dest: /etc/sysctl.d/}\n    - lineinfile:\n        path: /etc/sysctl.conf\n        line: \"{{ item }}\"\n      loop: \"{{ of_the_group }}\"\n    - shell: echo mq-deadline > scheduler\n      args: {chdir: /sys/block/nvme0n1/queue}\n    - replace:\n        path: /etc/default/grub\n        regexp: '^(GRUB_CMDLINE_LINUX=.*)\"$'\n        replace: '\\1 transparent_hugepage=never\"'\n    - template: {src: k.conf.j2, dest: /etc/sysctl.d/70-k.conf}\n";
+    let template = "# {{ managed }}\nvm.dirty_background_ratio = {{ ratio }}\n";
+    let lint = found("md-nvme", &[own("play.yml", play), own("k.conf.j2", template)]);
+    says(&lint, "vm.dirty_ratio", Defect::NoEffect, "no shell");
+    assert_eq!(
+        names(&lint),
+        ["vm.dirty_ratio", "queue.scheduler", "transparent_hugepage.enabled", "vm.dirty_background_ratio"],
+        "{lint:#?}"
+    );
+    assert_eq!(setting(&lint, "vm.dirty_background_ratio").places, ["k.conf.j2:2"]);
+    assert_eq!(setting(&lint, "vm.dirty_background_ratio").wanted, "80");
+    for words in ["of.somebody", "more.yml", "more.sh", "conf/", "/etc/sysctl.conf"] {
+        assert!(lint.not_understood.iter().any(|one| one.told.contains(words)), "{words}: {lint:#?}");
+    }
+    assert_eq!(lint.not_understood.len(), 5, "{lint:#?}");
+    // A machine of Talos.
+    let talos = "machine:\n  sysfs:\n    block.nvme0n1.queue.read_ahead_kb: '0'\n  udev:\n    rules:\n      - KERNEL==\"nvme1n1\", ATTR{queue/nr_requests}=\"8\"\n  install:\n    extraKernelArgs: [transparent_hugepage=never]\n";
+    let lint = found("md-nvme", &[own("t.yaml", talos)]);
+    assert_eq!(names(&lint), ["queue.read_ahead_kb", "queue.nr_requests", "transparent_hugepage.enabled"]);
+    assert!(setting(&lint, "transparent_hugepage.enabled").next_boot && lint.not_understood.is_empty());
+}

@@ -92,6 +92,11 @@ impl<'a> Imagined<'a> {
         origins(self, false).into_iter().filter(|origin| !known.contains(origin)).collect()
     }
 
+    /// Whether the texts have written this file.
+    pub(super) fn is_written(&self, path: &str) -> bool {
+        matches!(self.changed.borrow().get(path), Some(Some(_)))
+    }
+
     pub(super) fn delete(&self, path: &str) {
         self.changed.borrow_mut().insert(path.to_owned(), None);
     }

@@ -236,11 +236,16 @@ fn in_force_later(group: &Group<'_>) -> Option<Finding> {
 /// Settings that were seen and not followed, each once, at its first place.
 fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnderstood> {
     let mut found = Vec::new();
-    let mut known: BTreeSet<String> =
-        course.events.iter().filter_map(said).map(|(path, ..)| name_of(path).0).collect();
+    let mut known: BTreeMap<String, BTreeSet<(&str, usize)>> = BTreeMap::new();
     for event in &course.events {
+        let at = (event.file.as_str(), event.line);
+        if let Some((path, ..)) = said(event) {
+            known.entry(name_of(path).0).or_default().insert(at);
+        }
         if let What::Unclear { name, why } = &event.what {
-            known.extend(name.clone());
+            if let Some(name) = name {
+                known.entry(name.clone()).or_default().insert(at);
+            }
             found.push(NotUnderstood { name: name.clone(), place: place(event), told: why.clone() });
         }
     }
@@ -251,18 +256,64 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
         told: why.clone(),
     }));
     for (file, text) in texts {
+        let mut reported = BTreeSet::new();
+        let begins = beginnings(text);
         for mention in sweep::mentions(text, course.prose.contains(file)) {
-            let is_known = known.iter().any(|name| *name == mention.name || is_meant(&mention.name, name));
-            if !is_known && !course.lines.followed.contains(&(file.clone(), mention.line)) {
+            let lines = [mention.line, begins.get(mention.line - 1).copied().unwrap_or(mention.line)];
+            let places = known
+                .iter()
+                .filter(|(name, _)| **name == mention.name || is_meant(&mention.name, name))
+                .map(|(_, places)| places);
+            let mut places = places.peekable();
+            let is_known = places.peek().is_some() && course.gives_words(file, text, lines)
+                || places.any(|places| places.iter().any(|place| course.is_at(*place, file, lines)));
+            let is_followed = lines.iter().any(|line| course.lines.followed.contains(&(file.clone(), *line)));
+            if !is_known && !is_followed && reported.insert(mention.name.clone()) {
                 let place = format!("{file}:{}", mention.line);
                 let told = "Hone found this name, but could not follow what sets it".to_owned();
-                known.insert(mention.name.clone());
                 found.push(NotUnderstood { name: Some(mention.name), place, told });
             }
         }
     }
     found.dedup();
     found
+}
+
+/// Of each line the first one of those that backslashes join.
+fn beginnings(text: &str) -> Vec<usize> {
+    let (mut begins, mut first) = (Vec::new(), None);
+    for (at, line) in text.lines().enumerate() {
+        let own = first.unwrap_or(at + 1);
+        begins.push(own);
+        first = line.ends_with('\\').then_some(own);
+    }
+    begins
+}
+
+/// Lines of YAML from a value's first one within which a name of it may stand.
+const LINES_OF_A_VALUE: usize = 8;
+/// Keys of YAML that tell people of a setting.
+const TITLES: [&str; 8] =
+    ["name:", "msg:", "when:", "that:", "description:", "comment:", "regexp:", "changed_when:"];
+
+impl Course<'_> {
+    /// Whether a line speaks of settings that others set: words for other commands, titles, and what a guide says around its blocks.
+    fn gives_words(&self, file: &str, text: &str, lines: [usize; 2]) -> bool {
+        let is_inside = |piece: &super::Piece| {
+            let end = piece.line + piece.text.lines().count();
+            piece.file == file && (piece.line..end).contains(&lines[0])
+        };
+        let line = text.lines().nth(lines[0] - 1).unwrap_or_default().trim_start_matches([' ', '-']);
+        lines.iter().any(|line| self.lines.words.contains(&(file.to_owned(), *line)))
+            || (self.prose.contains(file) && !self.pieces.iter().any(is_inside))
+            || (self.yaml.contains(file) && TITLES.iter().any(|key| line.starts_with(key)))
+    }
+
+    /// Whether something that is set at a place may stand on this line.
+    fn is_at(&self, (of, at): (&str, usize), file: &str, lines: [usize; 2]) -> bool {
+        let reach = if self.yaml.contains(file) { LINES_OF_A_VALUE } else { 0 };
+        of == file && lines.iter().any(|line| *line + 2 * usize::from(reach > 0) >= at && *line <= at + reach)
+    }
 }
 
 /// A value without a remark behind it.
@@ -515,6 +566,12 @@ fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) 
         What::Aborted { why } => {
             (Defect::EndsHalfWay, format!("set -e ends the script here, and the rest is not done: {why}"))
         }
+        // A line that is looked for with its value is there, or not.
+        What::Guarded { text, .. }
+            if text.split_once('=').is_some_and(|(_, value)| !value.trim().is_empty()) =>
+        {
+            return None;
+        }
         What::Guarded { text, file, found } => (Defect::NotKept, guard_told(text, file, *found)),
         What::Unit { verb, name } => unit_told(verb, name)?,
         What::Profile(name) if name.is_empty() => {
@@ -594,6 +651,9 @@ fn of_unit(kernel: &dyn Kernel, name: &str, text: &str) -> Vec<Finding> {
     let mut told = Vec::new();
     let brokers = brokers(kernel);
     let is_broker = |unit: &String| brokers.contains(unit) || is_broker_unit(unit);
+    // The broker's own unit runs its commands in order: what is before its ExecStart is before the broker.
+    let starts_it = |line: &String| line.contains("kafka-server-start") || line.contains("/redpanda");
+    let is_own = is_broker(&name.to_owned()) || unit_values(text, "ExecStart").iter().any(starts_it);
     let late = after.iter().find(|unit| matches!(unit.as_str(), "multi-user.target" | "graphical.target"));
     if let Some(target) = late {
         let whom = if brokers.is_empty() { "the broker".to_owned() } else { brokers.join(", ") };
@@ -602,7 +662,7 @@ fn of_unit(kernel: &dyn Kernel, name: &str, text: &str) -> Vec<Finding> {
         ));
     } else if let Some(broker) = after.iter().find(|unit| is_broker(unit)) {
         told.push(format!("After={broker} starts it behind the broker that it is for"));
-    } else if !before.iter().any(is_broker) {
+    } else if !is_own && !before.iter().any(is_broker) {
         let whom = brokers.first().map_or("the broker's unit", String::as_str);
         told.push(format!("without Before={whom} it may start beside the broker that it is for"));
     }

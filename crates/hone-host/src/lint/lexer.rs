@@ -156,7 +156,7 @@ impl Lexer<'_> {
                     break;
                 }
             }
-            let word = if is_literal { vec![quoted(body)] } else { inside_quotes(&body, self.depth) };
+            let word = if is_literal { vec![quoted(body)] } else { inside_quotes(&body, begins, self.depth) };
             if let Some((_, token)) = self.tokens.get_mut(at) {
                 *token = Token::Input(word, Some(begins));
             }
@@ -180,8 +180,9 @@ impl Lexer<'_> {
                 }
                 '"' => {
                     self.take();
+                    let line = self.line;
                     let text = self.until('"');
-                    word.extend(inside_quotes(&text, self.depth));
+                    word.extend(inside_quotes(&text, line, self.depth));
                 }
                 '$' | '`' => word.push(self.dollar()),
                 c => {
@@ -297,8 +298,8 @@ const fn quoted(text: String) -> Part {
 }
 
 /// The parts of a text in double quotes, or of a body whose end was not quoted.
-fn inside_quotes(text: &str, depth: usize) -> Word {
-    let mut lexer = Lexer { rest: text, line: 1, tokens: Vec::new(), awaited: Vec::new(), depth };
+fn inside_quotes(text: &str, line: usize, depth: usize) -> Word {
+    let mut lexer = Lexer { rest: text, line, tokens: Vec::new(), awaited: Vec::new(), depth };
     let (mut word, mut plain) = (Word::new(), String::new());
     while let Some(c) = lexer.rest.chars().next() {
         match c {

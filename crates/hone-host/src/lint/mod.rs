@@ -24,7 +24,7 @@ use crate::relevance::Facts;
 use imagined::Imagined;
 use run::{Event, Lines, Ran, What};
 use stated::{ANY, Form, Saying, stated};
-use texts::{Kind, Piece};
+use texts::{Kind, Parts, Piece};
 
 /// What a text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -172,6 +172,8 @@ struct Course<'k> {
     unread: Vec<(String, String)>,
     /// Files that are texts for people.
     prose: BTreeSet<String>,
+    /// Files in which one value may stand on several lines.
+    yaml: BTreeSet<String>,
 }
 
 /// Reads texts (name and content) for a host.
@@ -192,20 +194,16 @@ fn course<'k>(kernel: &'k dyn Kernel, texts: &'k [(String, String)], facts: &Fac
         lines: Lines::default(),
         unread: Vec::new(),
         prose: BTreeSet::new(),
+        yaml: BTreeSet::new(),
     };
-    for (name, text) in texts {
-        let parts = texts::parts(name, text, texts);
-        course.pieces.extend(parts.pieces);
-        course.unread.extend(parts.unread.into_iter().map(|(line, why)| (format!("{name}:{line}"), why)));
-        if parts.is_prose {
-            course.prose.insert(name.clone());
-        }
-    }
+    course.read(texts);
     for role in [Role::Change, Role::Rollback] {
         for piece in course.pieces.iter().filter(|piece| piece.role == role) {
             let ran = of_piece(&course.host, piece);
             course.lines.extend(ran.lines);
-            course.events.extend(with_kept(&course.host, piece, ran.events));
+            let (events, lines) = with_kept(&course.host, piece, ran.events);
+            course.lines.extend(lines);
+            course.events.extend(events);
         }
         if role == Role::Change {
             course.changed = course.values();
@@ -229,6 +227,26 @@ fn course<'k>(kernel: &'k dyn Kernel, texts: &'k [(String, String)], facts: &Fac
 }
 
 impl Course<'_> {
+    /// Takes texts apart. A template that another text fills in is read there.
+    fn read(&mut self, texts: &[(String, String)]) {
+        let all: Vec<Parts> = texts.iter().map(|(name, text)| texts::parts(name, text, texts)).collect();
+        let used: BTreeSet<String> = all.iter().flat_map(|parts| parts.used.clone()).collect();
+        for ((name, _), parts) in texts.iter().zip(all) {
+            if parts.is_prose {
+                self.prose.insert(name.clone());
+            }
+            if parts.is_prose || parts.is_yaml {
+                self.yaml.insert(name.clone());
+            }
+            if used.contains(name) {
+                continue;
+            }
+            self.pieces.extend(parts.pieces);
+            self.unread.extend(parts.unread.into_iter().map(|(line, why)| (format!("{name}:{line}"), why)));
+            self.lines.followed.extend(parts.followed.into_iter().map(|line| (name.clone(), line)));
+        }
+    }
+
     /// Whether settings are taken back of which nothing says what changes them.
     fn takes_back_alone(&self) -> bool {
         let has = |role: Role| {
@@ -282,8 +300,11 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
             } else {
                 format!("{}-{}.service", name.trim_end_matches(".md"), piece.line)
             };
-            host.put(&Form::Unit.usual_place(&name), &piece.text, false);
-            only(vec![event(What::Unit { verb: "enable".to_owned(), name })])
+            let path = Form::Unit.usual_place(&name);
+            host.put(&path, &piece.text, false);
+            let begins = Some(piece.line);
+            let put = What::Put { path, text: piece.text.clone(), append: false, begins };
+            only(vec![event(put), event(What::Unit { verb: "enable".to_owned(), name })])
         }
         Kind::Settings(Form::Grub, _) => {
             host.put(&Form::Grub.usual_place(name), &piece.text, false);
@@ -350,45 +371,115 @@ fn of_container(host: &Imagined<'_>, piece: &Piece) -> Vec<Event> {
     stated(host, Form::Sysctl, &piece.text).into_iter().filter_map(of).collect()
 }
 
-/// Events, with what each file that was written will set with the next boot.
-fn with_kept(host: &Imagined<'_>, piece: &Piece, events: Vec<Event>) -> Vec<Event> {
+/// Events, with what each file that was written will set with the next boot, and the lines that are accounted for.
+fn with_kept(host: &Imagined<'_>, piece: &Piece, events: Vec<Event>) -> (Vec<Event>, Lines) {
     let booted = host.booted();
-    let mut all = Vec::new();
+    let (mut all, mut lines) = (Vec::new(), Lines::default());
     for event in events {
         let kept = match &event.what {
-            What::Put { path, text, begins, .. } => kept(&booted, piece, &event, (path, text), *begins),
+            What::Put { path, text, begins, .. } => {
+                let written = Written { piece, put: &event, path, text, begins: *begins };
+                lines.followed.extend(written.settings().map(|line| (piece.file.clone(), line)));
+                written.kept(&booted, &mut lines)
+            }
             _ => Vec::new(),
         };
         all.push(event);
         all.extend(kept);
     }
-    all
+    (all, lines)
 }
 
-fn kept(
-    host: &Imagined<'_>,
-    piece: &Piece,
-    put: &Event,
-    (file, text): (&str, &str),
+/// A text that is written into a file.
+struct Written<'a> {
+    piece: &'a Piece,
+    put: &'a Event,
+    path: &'a str,
+    text: &'a str,
     begins: Option<usize>,
-) -> Vec<Event> {
-    let Some(form) = Form::of_path(file) else { return Vec::new() };
-    let of = |said: stated::Stated| {
-        let what = match said.what {
-            Saying::Set { path, value, taken } => {
-                let taken = taken.unwrap_or_else(|| host.tell(&path, &value));
-                What::Kept { path, value, taken, file: format!("/{file}") }
-            }
-            Saying::Unclear { name, why } => What::Unclear { name, why },
-            // What a rule starts is started when its disk comes.
-            Saying::Command(_) => return None,
+}
+
+/// Scripts that a boot runs.
+fn is_boot_script(path: &str) -> bool {
+    matches!(path, "etc/rc.local" | "etc/rc.d/rc.local")
+        || ["etc/init.d/", "etc/rc.d/init.d/", "etc/local.d/"].iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether a written file says something of the next boot.
+fn is_for_a_boot(path: &str) -> bool {
+    Form::of_path(path).is_some() || is_boot_script(path)
+}
+
+impl Written<'_> {
+    /// Where a line of the text stands in the text that writes it.
+    fn line(&self, at: usize) -> usize {
+        let wanted = self.text.lines().nth(at.saturating_sub(1)).unwrap_or_default().trim();
+        let found = || line_of(self.piece, self.put.line, at, wanted);
+        self.begins.map_or_else(found, |begins| begins + at - 1)
+    }
+
+    /// Lines of a file whose every line is read, so that what they name and do not set is no setting.
+    fn settings(&self) -> impl Iterator<Item = usize> {
+        let is_read = !matches!(Form::of_path(self.path), None | Some(Form::Unit));
+        let count = if is_read && self.stands_there() { self.text.lines().count() } else { 0 };
+        (1..=count).map(|at| self.line(at)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Whether the text stands in the writing text line by line.
+    fn stands_there(&self) -> bool {
+        self.begins.is_some() || matches!(self.piece.kind, Kind::File { .. })
+    }
+
+    fn kept(&self, host: &Imagined<'_>, lines: &mut Lines) -> Vec<Event> {
+        let Some(form) = Form::of_path(self.path) else {
+            let script = vec![(1, self.text.to_owned())];
+            return if is_boot_script(self.path) { self.scripts(host, script, lines) } else { Vec::new() };
         };
-        let wanted = text.lines().nth(said.line - 1).unwrap_or_default().trim();
-        let line = begins
-            .map_or_else(|| line_of(piece, put.line, said.line, wanted), |begins| begins + said.line - 1);
-        Some(Event { line, what, ..put.clone() })
-    };
-    stated(host, form, text).into_iter().filter_map(of).collect()
+        if form == Form::Unit {
+            return self.scripts(host, texts::unit_commands(self.text), lines);
+        }
+        let of = |said: stated::Stated| {
+            let what = match said.what {
+                Saying::Set { path, value, taken } => {
+                    let taken = taken.unwrap_or_else(|| host.tell(&path, &value));
+                    What::Kept { path, value, taken, file: format!("/{}", self.path) }
+                }
+                Saying::Unclear { name, why } => What::Unclear { name, why },
+                // What a rule starts is started when its disk comes.
+                Saying::Command(_) => return None,
+            };
+            Some(Event { line: self.line(said.line), what, ..self.put.clone() })
+        };
+        stated(host, form, self.text).into_iter().filter_map(of).collect()
+    }
+
+    /// What scripts will set that a boot runs, each with its first line.
+    fn scripts(&self, host: &Imagined<'_>, all: Vec<(usize, String)>, lines: &mut Lines) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (at, text) in all {
+            let script = Piece::new(&self.piece.file, at, Kind::Script, self.put.role, text);
+            let ran = run::script(host, &script);
+            let own = |(file, line): (String, usize)| (file, self.line(line));
+            if self.stands_there() {
+                lines.followed.extend(ran.lines.followed.into_iter().map(own));
+                lines.words.extend(ran.lines.words.into_iter().map(own));
+            }
+            events.extend(ran.events.into_iter().filter_map(|event| {
+                let what = match event.what {
+                    What::Set { path, value, taken, .. } => {
+                        What::Kept { path, value, taken, file: format!("/{}", self.path) }
+                    }
+                    unclear @ What::Unclear { .. } => unclear,
+                    _ => return None,
+                };
+                // A script that is given lies in a file of its own.
+                let is_own = event.file == self.piece.file;
+                let line = if is_own { self.line(event.line) } else { event.line };
+                Some(Event { line, what, file: event.file, role: self.put.role })
+            }));
+        }
+        events
+    }
 }
 
 /// Where a line of a written text stands in the text that writes it: at or behind the command, else the command's own line.

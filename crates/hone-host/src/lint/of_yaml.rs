@@ -30,6 +30,7 @@ pub(super) fn parts(
         variables: BTreeMap::new(),
         parts: Parts::default(),
         is_bound: false,
+        void: None,
     };
     documents.iter().for_each(|document| reader.learn(document));
     // Variables of other files count as well: defaults and group_vars lie apart.
@@ -52,6 +53,8 @@ struct Reader<'a> {
     parts: Parts,
     /// Whether what is read belongs to a container without privileges.
     is_bound: bool,
+    /// Why what is read does nothing.
+    void: Option<String>,
 }
 
 /// The key of a module without the collection that it is of.
@@ -73,10 +76,44 @@ fn is_true(node: Option<&Node>) -> bool {
         .is_some_and(|text| matches!(text.to_lowercase().as_str(), "true" | "yes" | "on" | "1"))
 }
 
+/// Whether a condition never holds.
+fn is_false(node: Option<&Node>) -> bool {
+    node.and_then(Node::text).is_some_and(|text| matches!(text.to_lowercase().as_str(), "false" | "no"))
+}
+
+/// `name=vm.swappiness value=1` as the map that Ansible makes of it.
+fn entries(of: &Node) -> Node {
+    let Some(text) = of.text().filter(|text| text.contains('=')) else { return of.clone() };
+    let entry = |(name, value): (String, String)| (name, Node { line: of.line, value: Value::Text(value) });
+    Node { line: of.line, value: Value::Map(words_of(text).into_iter().map(entry).collect()) }
+}
+
+fn is_absent(of: &Node) -> bool {
+    of.get("state").and_then(Node::text) == Some("absent")
+}
+
 impl Reader<'_> {
     fn put(&mut self, line: usize, kind: Kind, text: impl Into<String>) {
         let piece = Piece::new(self.file, line + self.shift, kind, self.role, text);
-        self.parts.pieces.push(Piece { is_bound: self.is_bound, ..piece });
+        self.parts.pieces.push(Piece { is_bound: self.is_bound, void: self.void.clone(), ..piece });
+    }
+
+    fn unread(&mut self, line: usize, why: String) {
+        self.parts.unread.push((line + self.shift, why));
+    }
+
+    /// What a text is of that lies elsewhere, unless it is given: then it is judged as it stands there.
+    fn other(&mut self, line: usize, file: &str, how: &str) {
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        if !self.others.iter().any(|(other, _)| name(other) == name(file)) {
+            self.unread(line, format!("{file} {how}: pass that file, too"));
+        }
+    }
+
+    /// Lines of a task that does nothing.
+    fn skip(&mut self, of: &Node) {
+        let lines = of.line..=of.last_line();
+        self.parts.followed.extend(lines.map(|line| line + self.shift));
     }
 
     /// Values by their names: of `vars` and `set_fact`, and of files that hold nothing but variables.
@@ -94,6 +131,9 @@ impl Reader<'_> {
     }
 
     fn visit(&mut self, node: &Node, parent: &str) {
+        if is_false(node.get("when")) {
+            return self.skip(node);
+        }
         let (role, is_bound) = (self.role, self.is_bound);
         if let Some(name) = node.get("name").and_then(Node::text)
             && role_of(name) == Role::Rollback
@@ -114,11 +154,25 @@ impl Reader<'_> {
 
     fn key(&mut self, task: &Node, key: &str, value: &Node, parent: &str) {
         match module(key) {
-            "sysctl" => self.sysctl_task(task, value),
+            "sysctl" => self.sysctl_task(task, &entries(value)),
             "sysctls" => self.sysctls(value, parent),
-            "shell" | "raw" | "cmd" => self.script(value),
-            "command" if !is_container(task) => self.script(value),
-            "copy" | "template" | "blockinfile" | "lineinfile" => self.file_task(module(key), value),
+            "cmd" | "argv" if module(parent) == "command" => self.command(task, value),
+            "shell" | "raw" | "cmd" => self.shell(task, value),
+            "command" if !is_container(task) => self.command(task, value),
+            "copy" | "template" | "blockinfile" | "lineinfile" => {
+                self.file_task(task, module(key), &entries(value));
+            }
+            "replace" => self.replace(value),
+            "ini_file" => self.ini_file(value),
+            "script" | "include_tasks" | "import_tasks" | "include_vars" | "import_playbook" | "include" => {
+                self.included(value);
+            }
+            "include_role" | "import_role" => self.role(value),
+            "roles" if task.get("hosts").is_some() => value.list().iter().for_each(|role| self.role(role)),
+            "synchronize" | "unarchive" => self.folder(value),
+            "sysfs" if parent == "machine" => self.sysfs(value),
+            "rules" if parent == "udev" => self.rules(value),
+            "extraKernelArgs" | "kernelArguments" => self.kernel_arguments(value),
             "write_files" => value.list().iter().for_each(|file| self.file(file)),
             "files" if parent == "storage" => value.list().iter().for_each(|file| self.file(file)),
             "runcmd" | "bootcmd" => value.list().iter().for_each(|command| self.script(command)),
@@ -131,30 +185,29 @@ impl Reader<'_> {
     /// A task of the module `sysctl`, for each item of its loop.
     fn sysctl_task(&mut self, task: &Node, of: &Node) {
         let Some(name) = of.get("name").or_else(|| of.get("key")) else {
-            // `sysctl: {vm.swappiness: 1}` of a node's configuration, or words in one text.
-            let (words, settings) = (of.text().map(words_of), of.entries());
-            if let Some(words) = words {
-                let get =
-                    |key: &str| words.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-                if let (Some(name), Some(value)) = (get("name"), get("value")) {
-                    self.put(of.line, Kind::Settings(Form::Sysctl, None), format!("{name} = {value}"));
-                }
-            }
-            return self.lines(settings);
+            // `sysctl: {vm.swappiness: 1}` of a node's configuration.
+            return self.lines(of.entries());
         };
-        if of.get("state").and_then(Node::text) == Some("absent") {
-            return;
+        if is_absent(of) {
+            return self.skip(of);
         }
         let target = of.get("sysctl_file").and_then(Node::text).and_then(|text| self.filled(text, None));
         let target = target.unwrap_or_else(|| "/etc/sysctl.conf".to_owned());
         let target = super::run::normal(&target);
-        for item in self.items(task) {
+        let items = self.items(task);
+        if items.is_empty() {
+            self.unread(of.line, "a loop goes over values of another file: pass that file, too".to_owned());
+        }
+        for item in items {
             let fill = |node: &Node| node.text().and_then(|text| self.filled(text, item.as_ref()));
-            let (Some(name), Some(value)) =
-                (fill(name), of.get("value").or_else(|| of.get("val")).and_then(fill))
-            else {
+            let Some(name) = fill(name) else {
+                self.unread(
+                    of.line,
+                    "the name of a sysctl is of another file: pass that file, too".to_owned(),
+                );
                 continue;
             };
+            let Some(value) = of.get("value").or_else(|| of.get("val")).and_then(fill) else { continue };
             let line = item.as_ref().map_or(of.line, |item| item.line);
             self.put(line, Kind::Settings(Form::Sysctl, target.clone()), format!("{name} = {value}"));
         }
@@ -197,6 +250,23 @@ impl Reader<'_> {
             rest = tail;
         }
         Some(filled + rest)
+    }
+
+    /// A text with what is known of `{{ ... }}` filled in.
+    fn partly_filled(&self, text: &str, item: Option<&Item>) -> String {
+        let (mut filled, mut rest) = (String::new(), text);
+        while let Some((head, behind)) = rest.split_once("{{") {
+            filled += head;
+            let Some((inside, tail)) = behind.split_once("}}") else {
+                return filled + "{{" + behind;
+            };
+            match self.worth(inside.trim(), item) {
+                Some(value) => filled += &value,
+                None => filled.extend(["{{", inside, "}}"]),
+            }
+            rest = tail;
+        }
+        filled + rest
     }
 
     fn worth(&self, expression: &str, item: Option<&Item>) -> Option<String> {
@@ -252,10 +322,118 @@ impl Reader<'_> {
     /// A command: a text, words, or a map that has it under `cmd` (which is visited by itself).
     fn script(&mut self, of: &Node) {
         if let Some(text) = of.text() {
-            let text = self.filled(text, None).unwrap_or_else(|| text.to_owned());
+            let text = self.partly_filled(text, None);
             self.put(of.line, Kind::Script, text);
         } else if let Some((line, text)) = spoken(of) {
             self.put(line, Kind::Script, text);
+        }
+    }
+
+    /// A task of a shell, for each item of its loop, in the folder that it asks for.
+    fn shell(&mut self, task: &Node, of: &Node) {
+        let Some(text) = of.text() else { return self.script(of) };
+        let (own, text) = match text.strip_prefix("chdir=").and_then(|rest| rest.split_once(' ')) {
+            Some((folder, text)) => (Some(folder.trim_matches(['"', '\''])), text),
+            None => (None, text),
+        };
+        let given = || task.get("args").unwrap_or(task).get("chdir").and_then(Node::text);
+        let enter = own.or_else(given).map(|folder| format!("cd '{folder}'; ")).unwrap_or_default();
+        let items = if text.contains("item") { self.items(task) } else { vec![None] };
+        if items.is_empty() {
+            self.unread(of.line, "a loop goes over values of another file: pass that file, too".to_owned());
+        }
+        for item in items {
+            let filled = self.partly_filled(text, item.as_ref());
+            let is_whole = expression(text).is_some();
+            let line = item.filter(|_| is_whole).map_or(of.line, |item| item.line);
+            self.put(line, Kind::Script, format!("{enter}{filled}"));
+        }
+    }
+
+    /// A task of `command`: no shell reads it.
+    fn command(&mut self, task: &Node, of: &Node) {
+        let is_more = of.text().is_some_and(super::run::needs_a_shell);
+        let before = self.void.clone();
+        if is_more {
+            let why = "Ansible's `command` has no shell: `|`, `>` and `;` are words, and nothing is written";
+            self.void = Some(why.to_owned());
+        }
+        self.shell(task, of);
+        self.void = before;
+    }
+
+    /// A task of `replace`, as sed would do it.
+    fn replace(&mut self, of: &Node) {
+        let text = |key: &str| of.get(key).and_then(Node::text).map(|text| text.replace('\'', "'\\''"));
+        let path = text("path").or_else(|| text("dest"));
+        if let (Some(path), Some(pattern), Some(new)) = (path, text("regexp"), text("replace")) {
+            let line = of.get("replace").map_or(of.line, |node| node.line);
+            self.put(line, Kind::Script, format!("sed -i 's\u{1}{pattern}\u{1}{new}\u{1}' '{path}'"));
+        }
+    }
+
+    /// A task of `ini_file`.
+    fn ini_file(&mut self, of: &Node) {
+        let text = |key: &str| of.get(key).and_then(Node::text);
+        let path = text("path").or_else(|| text("dest")).and_then(super::run::normal);
+        if let (Some(path), Some(section), Some(option)) = (path, text("section"), text("option")) {
+            let line = format!("[{section}]\n{option}={}\n", text("value").unwrap_or_default());
+            self.put(of.line, Kind::File { path, append: true }, line);
+        }
+    }
+
+    /// A file of tasks, variables or commands.
+    fn included(&mut self, of: &Node) {
+        let named = ["file", "cmd", "_raw_params"].iter().find_map(|key| of.get(key)?.text());
+        if let Some(file) = of.text().or(named).and_then(|text| text.split_whitespace().next()) {
+            self.other(of.line, file, "is included here");
+        }
+    }
+
+    fn role(&mut self, of: &Node) {
+        let named = ["name", "role"].iter().find_map(|key| of.get(key)?.text());
+        if let Some(name) = of.text().or(named) {
+            self.unread(
+                of.line,
+                format!("the role {name} does more than this text says: pass its tasks, too"),
+            );
+        }
+    }
+
+    /// Files that go into a folder of settings as a whole.
+    fn folder(&mut self, of: &Node) {
+        let text = |key: &str| of.get(key).and_then(Node::text);
+        if let (Some(source), Some(folder)) = (text("src"), text("dest"))
+            && is_folder_of_settings(folder)
+        {
+            self.unread(of.line, format!("the files of {source} go into {folder}: pass them, too"));
+        }
+    }
+
+    /// `machine.sysfs` of Talos: paths below `/sys` with dots.
+    fn sysfs(&mut self, of: &Node) {
+        for (name, value) in of.entries() {
+            if let Some(text) = value.text() {
+                let path = name.replace('.', "/");
+                self.put(value.line, Kind::Script, format!("echo '{text}' > '/sys/{path}'"));
+            }
+        }
+    }
+
+    fn rules(&mut self, of: &Node) {
+        for rule in of.list() {
+            if let Some(text) = rule.text() {
+                self.put(rule.line, Kind::Settings(Form::Rules, None), text);
+            }
+        }
+    }
+
+    /// Words of the kernel's command line, of Talos and of OpenShift.
+    fn kernel_arguments(&mut self, of: &Node) {
+        for word in of.list() {
+            if let Some(text) = word.text() {
+                self.put(word.line, Kind::Script, format!("grubby --args='{text}'"));
+            }
         }
     }
 
@@ -276,25 +454,56 @@ impl Reader<'_> {
         }
     }
 
-    /// A task that writes a file.
-    fn file_task(&mut self, module: &str, of: &Node) {
+    /// A task that writes a file, for each item of its loop.
+    fn file_task(&mut self, task: &Node, module: &str, of: &Node) {
         let text = |key: &str| of.get(key).and_then(Node::text).and_then(|text| self.filled(text, None));
-        let Some(path) = text("dest").or_else(|| text("path")).as_deref().and_then(super::run::normal) else {
-            return;
-        };
-        let append = matches!(module, "blockinfile" | "lineinfile");
-        let given = ["content", "block", "line"].iter().find_map(|key| Some((of.get(key)?.line, text(key)?)));
-        if let Some((line, content)) = given {
-            return self.put(line, Kind::File { path, append }, content);
+        let Some(path) = text("dest").or_else(|| text("path")) else { return };
+        let source = text("src");
+        let name = source.as_deref().and_then(|source| source.rsplit('/').next()).unwrap_or_default();
+        let Some(mut path) = super::run::normal(&path) else { return };
+        if source.is_some() && name.is_empty() {
+            return self.folder(of);
         }
-        let Some(source) = text("src").filter(|_| Form::of_path(&path).is_some()) else { return };
-        let name = source.rsplit('/').next().unwrap_or_default();
+        if source.is_some() && is_folder_of_settings(&path) {
+            path = format!("{path}/{name}");
+        }
+        if is_absent(of) {
+            return self.skip(of);
+        }
+        let append = matches!(module, "blockinfile" | "lineinfile");
+        if let Some(given) = ["content", "block", "line"].iter().find_map(|key| of.get(key)) {
+            return self.given_text(task, given, &path, append);
+        }
+        if source.is_none() || Form::of_path(&path).is_none() {
+            return;
+        }
         match self.others.iter().find(|(other, _)| other.rsplit('/').next() == Some(name)) {
-            Some((_, content)) => self.put(of.line, Kind::File { path, append: false }, content.clone()),
-            None => {
-                let why = format!("{name} is the source of /{path}: pass that file, too");
-                self.parts.unread.push((of.line + self.shift, why));
+            Some((other, content)) => {
+                let text = self.partly_filled(content, None);
+                let kind = Kind::File { path, append: false };
+                let piece = Piece::new(other, 1, kind, self.role, text);
+                self.parts.pieces.push(Piece { void: self.void.clone(), ..piece });
+                self.parts.used.push(other.clone());
             }
+            None => self.unread(of.line, format!("{name} is the source of /{path}: pass that file, too")),
+        }
+    }
+
+    /// A text that a task has of its own.
+    fn given_text(&mut self, task: &Node, given: &Node, path: &str, append: bool) {
+        let Some(text) = given.text() else { return };
+        let items = if text.contains("item") { self.items(task) } else { vec![None] };
+        let mut is_known = !items.is_empty();
+        for item in items {
+            let filled = self.partly_filled(text, item.as_ref());
+            is_known &= expression(&filled).is_none();
+            let line = item.filter(|_| expression(text).is_some()).map_or(given.line, |item| item.line);
+            let text = filled.trim_end().to_owned() + "\n";
+            self.put(line, Kind::File { path: path.to_owned(), append }, text);
+        }
+        if !is_known && Form::of_path(path).is_some() {
+            let why = format!("lines of /{path} are of another file: pass that file, too");
+            self.unread(given.line, why);
         }
     }
 
@@ -350,13 +559,39 @@ fn expression(text: &str) -> Option<&str> {
     Some(text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim())
 }
 
-/// `name=vm.swappiness value=1`.
+/// Whether files of a folder are settings.
+fn is_folder_of_settings(folder: &str) -> bool {
+    let folder = folder.trim_matches('/');
+    let is_file = Form::of_path(folder).is_some()
+        || folder.rsplit('/').next().is_some_and(|name| name.contains(".conf"));
+    !is_file
+        && ["x.conf", "x.rules", "x.service"]
+            .iter()
+            .any(|name| Form::of_path(&format!("{folder}/{name}")).is_some())
+}
+
+/// `name=vm.swappiness value="1 2"`.
 fn words_of(text: &str) -> Vec<(String, String)> {
-    let of = |word: &str| {
-        let (name, value) = word.split_once('=')?;
-        Some((name.to_owned(), value.trim_matches(['"', '\'']).to_owned()))
-    };
-    text.split_whitespace().filter_map(of).collect()
+    let (mut words, mut quote) = (vec![String::new()], None);
+    // Braces hold blanks, too: `value={{ item.value }}`.
+    let mut braces = 0_usize;
+    for c in text.chars() {
+        match c {
+            '"' | '\'' if quote == Some(c) => quote = None,
+            '"' | '\'' if quote.is_none() && braces == 0 => quote = Some(c),
+            c if c.is_whitespace() && quote.is_none() && braces == 0 => words.push(String::new()),
+            c => {
+                braces = match c {
+                    '{' => braces + 1,
+                    '}' => braces.saturating_sub(1),
+                    _ => braces,
+                };
+                words.last_mut().into_iter().for_each(|word| word.push(c));
+            }
+        }
+    }
+    let of = |word: &String| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    words.iter().filter_map(of).collect()
 }
 
 /// The line and the script of words: what a shell among them is told to do, or the command itself.

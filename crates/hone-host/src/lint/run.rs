@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Role;
 use super::imagined::{Imagined, Taken, is_attribute};
-use super::lexer::{DEEPEST, Part, Word};
+use super::lexer::{DEEPEST, Part, Token, Word, tokens};
 use super::paths;
 pub(super) use super::paths::normal;
 use super::shell::{Joint, Node, Simple, Step, parse};
 use super::stated::{ANY, Form, Saying, command_line, is_setting_line, stated};
 use super::sweep::is_sysctl;
-use super::texts::Piece;
+use super::texts::{Piece, unit_commands};
 use crate::glob::is_meant;
 use crate::kernel::{Kernel as _, plain_value};
 use crate::origin::tuned_text;
@@ -66,6 +66,8 @@ struct Runner<'a, 'k> {
     line: usize,
     is_guide: bool,
     is_bound: bool,
+    /// Why nothing of it reaches the kernel.
+    void: Option<String>,
     /// Whether `sudo` runs the command, and another user's shell its redirections.
     is_lent: bool,
     lines: Lines,
@@ -207,7 +209,7 @@ impl Lines {
 /// What a script does on this host.
 pub(super) fn script(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let mut runner = Runner::new(host, piece);
-    runner.list(&parse(&piece.text, piece.line, 0), false);
+    runner.list(&parse(&unfilled(&piece.text, piece.is_guide), piece.line, 0), false);
     runner.functions_never_called();
     Ran { events: runner.events, lines: runner.lines }
 }
@@ -258,6 +260,7 @@ impl<'a, 'k> Runner<'a, 'k> {
             line: piece.line,
             is_guide: piece.is_guide,
             is_bound: piece.is_bound,
+            void: piece.void.clone(),
             is_lent: false,
             lines: Lines::default(),
             folder: None,
@@ -366,6 +369,7 @@ impl Runner<'_, '_> {
                 Joint::Or => last.worked == Some(true),
             };
             if is_left_out {
+                self.leave_out(std::slice::from_ref(step), true);
                 continue;
             }
             let is_joined = steps.get(at + 1).is_some_and(|next| next.joint != Joint::Then);
@@ -449,14 +453,56 @@ impl Runner<'_, '_> {
         (Flow::On, answered(true))
     }
 
+    /// Lines of what is not done. Where that is sure they are accounted for, else only what is followed elsewhere, too.
+    fn leave_out(&mut self, steps: &[Step], is_sure: bool) {
+        for step in steps {
+            self.left_out(step.line, is_sure);
+            match &step.node {
+                Node::Pipe(commands) => {
+                    commands.iter().for_each(|command| self.leave_out_text(command, is_sure));
+                }
+                Node::If(arms) => arms.iter().for_each(|(_, body)| self.leave_out(body, is_sure)),
+                Node::Case(arms) => arms.iter().for_each(|(_, body)| self.leave_out(body, is_sure)),
+                Node::For { body, .. }
+                | Node::Loop(body)
+                | Node::Function(_, body)
+                | Node::Group(body)
+                | Node::Subshell(body) => self.leave_out(body, is_sure),
+            }
+        }
+    }
+
+    fn left_out(&mut self, line: usize, is_sure: bool) {
+        if is_sure {
+            self.follow(line);
+        } else {
+            self.gives_words(line);
+        }
+    }
+
+    fn leave_out_text(&mut self, command: &Simple, is_sure: bool) {
+        let lines = |part: &Part| match part {
+            Part::Text { text, .. } => text.matches('\n').count(),
+            _ => 0,
+        };
+        let count: usize = command.input.iter().flatten().map(lines).sum();
+        for line in command.here.into_iter().flat_map(|first| first..first + count) {
+            self.left_out(line, is_sure);
+        }
+    }
+
     fn conditions(&mut self, arms: &[(Vec<Step>, Vec<Step>)]) -> (Flow, Answer) {
-        for (condition, body) in arms {
+        for (at, (condition, body)) in arms.iter().enumerate() {
             let (flow, answer) = self.list(condition, true);
             if flow != Flow::On {
                 return (flow, answer);
             }
             // What can't be known is taken for true, as long as it ends nothing.
-            if answer.worked != Some(false) {
+            if answer.worked == Some(false) {
+                self.leave_out(body, true);
+            } else {
+                let is_sure = answer.worked == Some(true);
+                arms.iter().skip(at + 1).for_each(|(_, other)| self.leave_out(other, is_sure));
                 let (flow, came) = self.list(body, false);
                 let is_believed = self.believes(answer.worked.is_some());
                 return (if is_believed { flow } else { Flow::On }, came);
@@ -568,7 +614,7 @@ impl Runner<'_, '_> {
         let text = text.unwrap_or(UNKNOWN_TEXT);
         self.put(&path, text, append);
         let is_lost = |line: &str| line.contains(UNKNOWN) && !line.contains('=');
-        if Form::of_path(&path).is_some() && text.lines().any(is_lost) {
+        if Form::of_path(&path).is_some_and(|form| form != Form::Unit) && text.lines().any(is_lost) {
             self.missing(&format!("what is written to {}", readable(target)), "comes from elsewhere");
         }
         self.host.put(&path, text, append);
@@ -577,7 +623,7 @@ impl Runner<'_, '_> {
 
     /// Notes a text that goes into a file that sets something; other files are nothing to note.
     fn put(&mut self, path: &str, text: &str, append: bool) {
-        if Form::of_path(path).is_some() {
+        if super::is_for_a_boot(path) {
             let here = self.here.as_ref().filter(|(_, here)| here == text);
             let begins = here.map(|(line, _)| *line);
             self.tell(What::Put { path: path.to_owned(), text: text.to_owned(), append, begins });
@@ -603,6 +649,11 @@ impl Runner<'_, '_> {
         if path.contains(UNKNOWN) || text.contains(UNKNOWN) {
             self.unclear(Some(path), format!("the value written to /{}", readable(path)));
             return Answer::default();
+        }
+        if let Some(why) = self.void.clone() {
+            let value = text.trim_end_matches('\n').to_owned();
+            self.tell(What::Set { path: path.to_owned(), value, before: None, taken: Taken::Elsewhere(why) });
+            return answered(true);
         }
         if let Some(why) = self.refusal() {
             let value = text.trim_end_matches('\n').to_owned();
@@ -719,7 +770,7 @@ impl Runner<'_, '_> {
             "sysctl",
         ];
         let Some((name, arguments)) = words.split_first() else { return answered(true) };
-        if name.ends_with(".sh") {
+        if name.ends_with(".sh") || self.path(name).is_some_and(|path| self.host.is_written(&path)) {
             return self.other_script(name);
         }
         let is_about = |word: &String| PLACES.iter().any(|place| word.contains(place));
@@ -749,8 +800,10 @@ impl Runner<'_, '_> {
             "/etc/profile",
             "/etc/rc.d/init.d/functions",
         ];
+        let name = word.rsplit('/').next().unwrap_or_default();
         let is_of_the_system = OF_THE_SYSTEM.iter().any(|place| word.starts_with(place))
-            || ["/activate", ".bashrc", ".profile", ".env"].iter().any(|end| word.ends_with(end));
+            || ["/activate", ".bashrc", ".profile", ".env"].iter().any(|end| word.ends_with(end))
+            || ["kafka-", "zookeeper-"].iter().any(|own| name.starts_with(own));
         if word.is_empty() || is_of_the_system || self.depth >= DEEPEST {
             return Answer::default();
         }
@@ -760,6 +813,10 @@ impl Runner<'_, '_> {
         };
         let (file, line, role, first) = (self.file.clone(), self.line, self.role, self.events.len());
         if let Some((name, _)) = self.host.given(word).filter(|_| is_given) {
+            // What starts itself, as by a unit that it writes, does no more than it does.
+            if *name == file {
+                return Answer::default();
+            }
             self.file.clone_from(name);
         }
         if takes_back(word) {
@@ -943,11 +1000,29 @@ impl Runner<'_, '_> {
             if name == "systemd-sysctl.service" && matches!(verb.as_str(), "restart" | "start") {
                 self.load_new(|path| path.starts_with("proc/sys/"));
             }
-            if starts && verb == "enable" {
-                self.tell(What::Unit { verb: "start".to_owned(), name });
+            let starts = starts && verb == "enable";
+            if starts {
+                self.tell(What::Unit { verb: "start".to_owned(), name: name.clone() });
+            }
+            if starts || matches!(verb.as_str(), "start" | "restart") {
+                self.started(&name);
             }
         }
         answered(true)
+    }
+
+    /// What a unit does that the texts have written.
+    fn started(&mut self, name: &str) {
+        let path = format!("etc/systemd/system/{name}");
+        let text = self.host.read(&path).ok().filter(|_| self.host.is_written(&path) && self.depth < DEEPEST);
+        let (line, first) = (self.line, self.events.len());
+        self.depth += 1;
+        for (_, command) in unit_commands(&text.unwrap_or_default()) {
+            let _ = self.captured(|runner| runner.list(&parse(&command, line, 0), true));
+        }
+        self.depth -= 1;
+        self.events.iter_mut().skip(first).for_each(|event| event.line = line);
+        self.line = line;
     }
 
     fn tuned(&mut self, arguments: &[String]) -> Answer {
@@ -1016,6 +1091,7 @@ impl Runner<'_, '_> {
         };
         let text = self.host.read(&file).unwrap_or_default();
         let found = text.lines().any(|line| has(pattern, line));
+        self.follow(self.line);
         if file.starts_with("etc/sysctl") {
             self.tell(What::Guarded { text: plain_text(pattern), file, found });
         }
@@ -1030,14 +1106,17 @@ impl Runner<'_, '_> {
         let (Some(file), true) = (words.last().and_then(|file| self.path(file)), in_place) else {
             return Answer::default();
         };
-        let Ok(mut text) = self.host.read(&file) else { return answered(false) };
+        let form = Form::of_path(&file);
+        let Some(mut text) = self.host.read(&file).ok().or_else(|| form.map(|_| String::new())) else {
+            return answered(false);
+        };
         for edit in words.iter().take(words.len() - 1).flat_map(|word| word.split(';')) {
             let pattern = edit.trim().strip_prefix('/').and_then(|edit| edit.strip_suffix("/d"));
             let Some(pattern) = pattern else {
-                match Form::of_path(&file) {
+                match form {
                     Some(Form::Grub)
                         if self.command_line(
-                            &edit.replace(['"', '/', '|', '&', '\\'], " "),
+                            &edit.replace(['"', '/', '|', '&', '\\', '\u{1}'], " "),
                             &format!("/{file}"),
                         ) => {}
                     Some(Form::Sysctl) if replacement(edit).is_some() => {
@@ -1223,9 +1302,11 @@ impl Runner<'_, '_> {
         if self.depth >= DEEPEST {
             return UNKNOWN.to_string();
         }
+        let line = self.line;
         self.depth += 1;
         let (_, answer) = self.captured(|runner| runner.list(steps, true));
         self.depth -= 1;
+        self.line = line;
         answer.output.map_or_else(|| UNKNOWN.to_string(), |text| text.trim_end_matches('\n').to_owned())
     }
 
@@ -1321,6 +1402,29 @@ fn without_prefixes(words: &[String]) -> Option<&[String]> {
         }
     }
     None
+}
+
+/// A text in which what another program fills in (`{{ x }}`), or in a guide the reader (`=<x>`), is not known.
+fn unfilled(text: &str, is_guide: bool) -> String {
+    let text = without(text, "{{", "}}", UNKNOWN_TEXT);
+    if is_guide { without(&text, "=<", ">", "=\0") } else { text }
+}
+
+/// A text with another one in the place of what stands between two marks of a line.
+fn without(text: &str, open: &str, close: &str, other: &str) -> String {
+    let (mut new, mut rest) = (String::new(), text);
+    while let Some((head, behind)) = rest.split_once(open) {
+        new += head;
+        let inside = behind.split_once(close).filter(|(inside, _)| !inside.contains(['\n', '<']));
+        new += if inside.is_some() { other } else { open };
+        rest = inside.map_or(behind, |(_, tail)| tail);
+    }
+    new + rest
+}
+
+/// Whether a text is more than the words of one command, so that it means nothing without a shell.
+pub(super) fn needs_a_shell(text: &str) -> bool {
+    tokens(text, 1, 0).iter().any(|(_, token)| !matches!(token, Token::Word(_) | Token::End))
 }
 
 /// `NAME = VALUE` and, behind `-w`, `NAME VALUE`: several words where sysctl wants one.

@@ -314,8 +314,7 @@ impl Parser {
     }
 
     fn simple(&mut self) -> Simple {
-        let mut command = Simple::default();
-        command.body = self.compound().map(Box::new);
+        let mut command = Simple { body: self.compound().map(Box::new), ..Simple::default() };
         if command.body.is_some() {
             while self.redirects(&mut command) {}
             return command;

@@ -101,7 +101,9 @@ pub(super) enum Saying {
 
 /// A value that some program puts in before anybody reads the file.
 fn is_template(value: &str) -> bool {
-    ["{{", "${", "<%", "$("].iter().any(|mark| value.contains(mark)) || value.contains(UNKNOWN)
+    ["{{", "${", "<%", "$("].iter().any(|mark| value.contains(mark))
+        || value.contains(UNKNOWN)
+        || (value.starts_with('<') && value.ends_with('>'))
 }
 
 fn set(line: usize, path: String, value: &str) -> Stated {

@@ -103,10 +103,30 @@ fn of_word(word: &str) -> Option<String> {
     (is_begin && is_sysctl(name)).then(|| name.to_owned())
 }
 
+/// Names of settings in the APIs of clouds (GKE's LinuxNodeConfig, AKS' LinuxOSConfig), in small letters.
+const OF_CLOUDS: [(&str, &str); 12] = [
+    ("transparenthugepageenabled", "transparent_hugepage.enabled"),
+    ("transparenthugepagedefrag", "transparent_hugepage.defrag"),
+    ("transparent_hugepage_enabled", "transparent_hugepage.enabled"),
+    ("transparent_hugepage_defrag", "transparent_hugepage.defrag"),
+    ("vmswappiness", "vm.swappiness"),
+    ("vmmaxmapcount", "vm.max_map_count"),
+    ("vmvfscachepressure", "vm.vfs_cache_pressure"),
+    ("fsaiomaxnr", "fs.aio-max-nr"),
+    ("fsfilemax", "fs.file-max"),
+    ("netcoresomaxconn", "net.core.somaxconn"),
+    ("netcorermemmax", "net.core.rmem_max"),
+    ("netcorewmemmax", "net.core.wmem_max"),
+];
+
 /// Words that name a setting without a path.
 fn plain(line: &str) -> Vec<&'static str> {
     let has = |word: &str| line.contains(word);
-    let mut found = Vec::new();
+    let small = line.to_lowercase();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words: Vec<&str> = small.split(|c| !is_part(c)).collect();
+    let of_clouds = OF_CLOUDS.iter().filter(|(word, _)| words.contains(word));
+    let mut found: Vec<&str> = of_clouds.map(|(_, name)| *name).collect();
     if has("transparent_hugepage=") || has("transparent_hugepages=") {
         found.push("transparent_hugepage.enabled");
     }
@@ -165,6 +185,11 @@ mod tests {
             ("echo never > /sys/kernel/mm/transparent_hugepage/enabled", "transparent_hugepage.enabled"),
             ("linux /vmlinuz elevator=noop", "queue.scheduler"),
             ("ATTR{queue/read_ahead_kb}=\"0\"", "queue.read_ahead_kb"),
+            ("\"vmSwappiness\": 1", "vm.swappiness"),
+            (
+                "transparentHugePageEnabled: TRANSPARENT_HUGEPAGE_ENABLED_NEVER",
+                "transparent_hugepage.enabled",
+            ),
             ("- name: kernel.sched_migration_cost_ns", "kernel.sched_migration_cost_ns"),
         ] {
             assert_eq!(names(text), [expected], "{text}");

@@ -33,12 +33,15 @@ pub(super) struct Piece {
     pub(super) is_guide: bool,
     /// Whether a container without privileges runs it.
     pub(super) is_bound: bool,
+    /// Why it does nothing at all, if so.
+    pub(super) void: Option<String>,
 }
 
 impl Piece {
     /// A piece that its owner runs on the host itself.
     pub(super) fn new(file: &str, line: usize, kind: Kind, role: Role, text: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, kind, role, text: text.into(), is_guide: false, is_bound: false }
+        let (file, text) = (file.to_owned(), text.into());
+        Self { file, line, kind, role, text, is_guide: false, is_bound: false, void: None }
     }
 }
 
@@ -48,8 +51,14 @@ pub(super) struct Parts {
     pub(super) pieces: Vec<Piece>,
     /// Lines and why.
     pub(super) unread: Vec<(usize, String)>,
+    /// Lines that set nothing, whatever they name.
+    pub(super) followed: Vec<usize>,
+    /// Other texts that these parts hold already.
+    pub(super) used: Vec<String>,
     /// Whether it is a text for people, in which a `#` is no remark.
     pub(super) is_prose: bool,
+    /// Whether one value may stand on several lines.
+    pub(super) is_yaml: bool,
 }
 
 impl Parts {
@@ -57,6 +66,8 @@ impl Parts {
     fn add(&mut self, more: Self) {
         self.pieces.extend(more.pieces);
         self.unread.extend(more.unread);
+        self.followed.extend(more.followed);
+        self.used.extend(more.used);
     }
 }
 
@@ -70,6 +81,7 @@ pub(super) fn role_of(name: &str) -> Role {
 
 /// The parts of a file, in their order. `others`: the other texts, by their names; a file may say that one of them is put somewhere.
 pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Parts {
+    let text = text.trim_start_matches('\u{feff}');
     let name = name_of(file).to_lowercase();
     // A template is what it becomes.
     let name = [".j2", ".erb", ".tmpl", ".tpl"]
@@ -86,7 +98,7 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
     }
     let role = role_of(name_of(file));
     if !has_shebang && (ends(&[".yml", ".yaml"]) || is_yaml(text)) {
-        return of_yaml::parts(file, 1, text, role, others);
+        return Parts { is_yaml: true, ..of_yaml::parts(file, 1, text, role, others) };
     }
     if is_of_another_language(&name, text) {
         return Parts::default();
@@ -116,7 +128,8 @@ fn is_of_another_language(name: &str, text: &str) -> bool {
 
 /// Lines that are neither empty nor a remark.
 fn spoken(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']))
+    let is_remark = |line: &str| line.is_empty() || line.starts_with(['#', ';']) || line.starts_with("{%");
+    text.lines().map(str::trim).filter(move |line| !is_remark(line))
 }
 
 fn kind_of(text: &str) -> Kind {
@@ -293,38 +306,43 @@ fn fence(line: &str) -> Option<(String, String)> {
     is_block.then(|| (line.trim_end().to_owned(), String::new()))
 }
 
+/// Whether a line begins as commands of guides do.
+fn is_command(line: &str) -> bool {
+    const NAMES: [&str; 19] = [
+        "sudo",
+        "sysctl",
+        "echo",
+        "printf",
+        "cat",
+        "tee",
+        "for",
+        "done",
+        "do",
+        "if",
+        "fi",
+        "then",
+        "blockdev",
+        "tuned-adm",
+        "swapoff",
+        "systemctl",
+        "EOF",
+        "cd",
+        "grubby",
+    ];
+    NAMES.contains(&line.split_whitespace().next().unwrap_or_default())
+}
+
 /// Lines outside of blocks that can only be commands: below a prompt, or indented; where a guide has no block, all that look like one.
 fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Vec<Piece> {
-    let is_command = |line: &str| {
-        let first = line.split_whitespace().next().unwrap_or_default();
-        let names = [
-            "sudo",
-            "sysctl",
-            "echo",
-            "printf",
-            "cat",
-            "tee",
-            "for",
-            "done",
-            "do",
-            "if",
-            "fi",
-            "then",
-            "blockdev",
-            "tuned-adm",
-            "swapoff",
-            "systemctl",
-            "EOF",
-        ];
-        names.contains(&first) || is_setting_line(line)
-    };
     let of = |line: &str| -> Option<String> {
         let bare = line.trim();
-        let command = bare.strip_prefix("$ ");
+        let command = prompted(bare);
         let is_indented = line.starts_with("    ") || line.starts_with('\t');
         match command {
             Some(command) => Some(command.to_owned()),
-            None if is_indented || has_no_block => is_command(bare).then(|| bare.to_owned()),
+            None if is_indented || has_no_block => {
+                (is_command(bare) || is_setting_line(bare)).then(|| bare.to_owned())
+            }
             None => None,
         }
     };
@@ -358,7 +376,7 @@ fn block(file: &str, block: &Open, role: Role) -> Parts {
         return parts;
     }
     let is_shell = ["bash", "sh", "shell", "console", "zsh", "shell-session", "terminal"].contains(&language);
-    let form = form_of(&block.body);
+    let form = form_of(&transcript(&block.body).0);
     // Of other languages, and without one, a block is as well a picture or a program's output.
     let is_open = is_shell
         || [
@@ -378,15 +396,74 @@ fn block(file: &str, block: &Open, role: Role) -> Parts {
     if !is_open || (!is_shell && form != Some(Form::Unit) && !is_about()) {
         return Parts::default();
     }
-    // `$ sysctl -w ...`: the prompt is no part of the command.
-    let text = block
-        .body
-        .lines()
-        .map(|line| line.strip_prefix("$ ").unwrap_or(line))
-        .fold(String::new(), |text, line| text + line + "\n");
-    let kind = form.map_or(Kind::Script, |form| Kind::Settings(form, None));
+    let (text, printed) = transcript(&block.body);
+    let kind = form_of(&text).map_or(Kind::Script, |form| Kind::Settings(form, None));
     let piece = Piece { is_guide: true, ..Piece::new(file, block.begins, kind, role, text) };
-    Parts { pieces: vec![piece], ..Parts::default() }
+    let followed = printed.into_iter().map(|at| block.begins + at).collect();
+    Parts { pieces: vec![piece], followed, ..Parts::default() }
+}
+
+/// What stands behind a shell's prompt: `$ `, `[root@k1 ~]# `, `me@k1:~$ `.
+fn prompted(line: &str) -> Option<&str> {
+    if let Some(command) = line.strip_prefix("$ ") {
+        return Some(command);
+    }
+    let (head, command) = line.split_at_checked(line.find(['$', '#'])?)?;
+    let is_of_a_prompt = |c: char| c.is_ascii_alphanumeric() || "@._-:~/[] ".contains(c);
+    let is_prompt = head.contains('@') && head.split(' ').count() <= 3 && head.chars().all(is_of_a_prompt);
+    command.get(1..)?.strip_prefix(' ').filter(|_| is_prompt)
+}
+
+/// The commands of a block, each on its line, and the lines that are their output: those without a prompt where others have one.
+fn transcript(body: &str) -> (String, Vec<usize>) {
+    let has_prompts = body.lines().any(|line| prompted(line).is_some());
+    let (mut text, mut printed) = (String::new(), Vec::new());
+    // What ends the text that a command goes on with: a here-document's word.
+    let (mut goes_on, mut end) = (false, None::<String>);
+    for (at, line) in body.lines().enumerate() {
+        let command = prompted(line).unwrap_or(line);
+        let is_command =
+            !has_prompts || command.len() < line.len() || goes_on || end.is_some() || is_command(line);
+        if is_command {
+            text += command;
+            goes_on = command.ends_with('\\');
+            end = match end {
+                Some(end) => (line.trim() != end).then_some(end),
+                None => here_end(command),
+            };
+        } else {
+            printed.push(at);
+        }
+        text.push('\n');
+    }
+    (text, printed)
+}
+
+/// The word that ends the here-document of a command.
+fn here_end(command: &str) -> Option<String> {
+    let (_, behind) = command.split_once("<<")?;
+    let word = behind.trim_start_matches('-').split_whitespace().next()?;
+    Some(word.trim_matches(['\'', '"', '\\']).to_owned()).filter(|word| !word.starts_with('<'))
+}
+
+/// The commands that a unit runs when it starts, each with its line, as a shell would read them. A backslash at a line's end joins
+/// lines (systemd.syntax(7)), and a `$$` is a `$`.
+pub(super) fn unit_commands(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let Some((key, value)) = line.trim().split_once('=') else { continue };
+        let mut command = value.trim().to_owned();
+        while command.ends_with('\\') {
+            command.pop();
+            command += lines.next().map_or("", |(_, line)| line.trim_end());
+        }
+        if matches!(key.trim_end(), "ExecStartPre" | "ExecStart" | "ExecStartPost") {
+            let command = command.trim_start_matches(['-', '+', '!', '@', ':']).replace("$$", "$");
+            found.push((at + 1, command));
+        }
+    }
+    found
 }
 
 /// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.

@@ -51,6 +51,17 @@ impl Node {
         self.entries().iter().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
+    /// The last line of it and of what it holds.
+    pub(super) fn last_line(&self) -> usize {
+        match &self.value {
+            Value::Text(text) => self.line + text.trim_end().matches('\n').count(),
+            Value::List(nodes) => nodes.iter().map(Self::last_line).max().unwrap_or(self.line),
+            Value::Map(entries) => {
+                entries.iter().map(|(_, node)| node.last_line()).max().unwrap_or(self.line)
+            }
+        }
+    }
+
     fn size(&self) -> usize {
         let below = match &self.value {
             Value::Text(_) => 0,

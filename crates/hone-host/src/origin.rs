@@ -168,6 +168,8 @@ fn tuned(kernel: &dyn Kernel, disks: &[String]) -> Vec<Origin> {
             layers.push(profile.lines.into_iter().map(origin).collect::<Vec<_>>());
             included.extend(profile.includes.into_iter().map(|(_, name)| name));
         }
+        let mut seen = std::collections::BTreeSet::new();
+        included.retain(|name: &String| seen.insert(name.clone()));
         names = included;
     }
     layers.into_iter().rev().flatten().collect()

@@ -903,3 +903,38 @@ fn tasks_that_do_less_or_more_than_it_seems() {
     assert_eq!(names(&lint), ["queue.read_ahead_kb", "queue.nr_requests", "transparent_hugepage.enabled"]);
     assert!(setting(&lint, "transparent_hugepage.enabled").next_boot && lint.not_understood.is_empty());
 }
+
+/// Bounds that the kernel's sources name, and conditions that do not hold on this host.
+#[test]
+fn numbers_out_of_bounds_and_branches_of_other_hosts() {
+    let host = [("proc/sys/vm/overcommit_memory", "0\n"), ("proc/sys/kernel/pid_max", "32768\n")];
+    let text = "vm.overcommit_memory = 3\nkernel.pid_max = 100\n";
+    let lint = found_with("md-nvme", &host, &[own("70-k.conf", text)]);
+    says(&lint, "vm.overcommit_memory", Defect::Refused, "3 is not from 0 to 2");
+    says(&lint, "kernel.pid_max", Defect::Refused, "100 is not from 301");
+    // A file that is not there can't be set; another condition may hold elsewhere, and is no clean bill.
+    let absent = "#!/bin/sh\nif [ -e /proc/sys/vm/of_old ]; then\n  echo 1 > /proc/sys/vm/of_old\nfi\n";
+    assert!(found("md-nvme", &[own("x.sh", absent)]).not_understood.is_empty());
+    let other = "#!/bin/sh\nif grep -q no_such_word /proc/cmdline; then\n  sysctl -w vm.dirty_ratio=80\nfi\n";
+    assert_eq!(not_followed(&found("md-nvme", &[own("x.sh", other)])), ["vm.dirty_ratio"]);
+}
+
+/// Texts that would grow without end, or start each other, come to an end.
+#[test]
+fn what_grows_or_turns_in_a_circle_ends() {
+    let double = "#!/bin/bash\na=(xx xx)\nwhile true; do a+=(\"${a[@]}\"); done\nfor i in {1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}; do a+=(\"${a[@]}\"); b+=\"$b x\"; done\nsysctl -w vm.swappiness=${a[3]}\n";
+    assert_eq!(not_followed(&found("md-nvme", &[own("x.sh", double)])), ["vm.swappiness"]);
+    let two = [
+        own("a.sh", "./b.sh\n./b.sh\nsysctl -w vm.swappiness=1\n"),
+        own("b.sh", "./a.sh\n./a.sh\nsysctl -w vm.dirty_ratio=10\n"),
+    ];
+    assert_eq!(names(&found("md-nvme", &two)).len(), 2);
+    let profile = format!("[main]\ninclude={}\n[sysctl]\nvm.swappiness=1\n", ["k"; 60].join(","));
+    let text =
+        format!("#!/bin/sh\ncat > /etc/tuned/k/tuned.conf <<'END'\n{profile}END\ntuned-adm profile k\n");
+    assert_eq!(names(&found("md-nvme", &[own("x.sh", &text)])), ["vm.swappiness"]);
+    let more = "#!/bin/bash\nkeys=(vm.swappiness)\nkeys+=(vm.dirty_ratio)\nvalue=1\nvalue+=5\nfor key in \"${keys[@]}\"; do sysctl -w $key=$value; done\n";
+    let lint = found("md-nvme", &[own("x.sh", more)]);
+    assert_eq!(names(&lint), ["vm.swappiness", "vm.dirty_ratio"]);
+    assert_eq!(setting(&lint, "vm.dirty_ratio").wanted, "15");
+}

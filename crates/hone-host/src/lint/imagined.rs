@@ -40,6 +40,29 @@ fn is_readable(path: &str) -> bool {
         || is_of_settings()
 }
 
+/// The least and the most that the kernel takes of sysctls that are no knobs of Hone's (Linux 6.x).
+const BOUNDS: [(&str, i64, i64); 6] = [
+    // kernel/pid.c: pid_max_min, pid_max_max.
+    ("proc/sys/kernel/pid_max", 301, 4_194_304),
+    // kernel/events/core.c.
+    ("proc/sys/kernel/perf_cpu_time_max_percent", 0, 100),
+    // mm/util.c.
+    ("proc/sys/vm/overcommit_memory", 0, 2),
+    // mm/oom_kill.c.
+    ("proc/sys/vm/panic_on_oom", 0, 2),
+    // mm/compaction.c.
+    ("proc/sys/vm/compaction_proactiveness", 0, 100),
+    // net/ipv4/sysctl_net_ipv4.c.
+    ("proc/sys/net/ipv4/tcp_tw_reuse", 0, 2),
+];
+
+/// Why the kernel would refuse a number, if it would.
+fn out_of_bounds(path: &str, number: &str) -> Option<String> {
+    let (_, least, most) = BOUNDS.iter().find(|(bound, ..)| *bound == path)?;
+    let number = number.parse::<i64>().ok()?;
+    (!(*least..=*most).contains(&number)).then(|| format!("{number} is not from {least} to {most} (EINVAL)"))
+}
+
 /// What the kernel would make of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -185,6 +208,9 @@ impl<'a> Imagined<'a> {
         let place = of_path(path);
         if was_number && head.parse::<i64>().is_err() {
             return Taken::Refused(format!("`{plain}` is no number (EINVAL)"));
+        }
+        if let Some(why) = out_of_bounds(path, head) {
+            return Taken::Refused(why);
         }
         let taken = match &place {
             Some(place) => match self.known(place, path, head, text) {

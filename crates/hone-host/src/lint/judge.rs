@@ -237,12 +237,15 @@ fn in_force_later(group: &Group<'_>) -> Option<Finding> {
 fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnderstood> {
     let mut found = Vec::new();
     let mut known: BTreeMap<String, BTreeSet<(&str, usize)>> = BTreeMap::new();
+    // Lines of which is told already why they are not followed.
+    let mut unclear = BTreeSet::new();
     for event in &course.events {
         let at = (event.file.as_str(), event.line);
         if let Some((path, ..)) = said(event) {
             known.entry(name_of(path).0).or_default().insert(at);
         }
         if let What::Unclear { name, why } = &event.what {
+            unclear.insert(at);
             if let Some(name) = name {
                 known.entry(name.clone()).or_default().insert(at);
             }
@@ -267,7 +270,10 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
             let mut places = places.peekable();
             let is_known = places.peek().is_some() && course.gives_words(file, text, lines)
                 || places.any(|places| places.iter().any(|place| course.is_at(*place, file, lines)));
-            let is_followed = lines.iter().any(|line| course.lines.followed.contains(&(file.clone(), *line)));
+            let is_followed = lines.iter().any(|line| {
+                let at = (file.as_str(), *line);
+                unclear.contains(&at) || course.lines.followed.contains(&(file.clone(), *line))
+            });
             if !is_known && !is_followed && reported.insert(mention.name.clone()) {
                 let place = format!("{file}:{}", mention.line);
                 let told = "Hone found this name, but could not follow what sets it".to_owned();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::run::LONGEST_TEXT;
 use super::stated::Form;
 use super::texts::{Kind, Parts, Piece, role_of};
 use super::yaml::{Node, Value, documents};
@@ -57,6 +58,9 @@ struct Reader<'a> {
     void: Option<String>,
 }
 
+/// Commands and settings of a text. Loops over long lists must not grow without end.
+const MOST_PIECES: usize = 2_000;
+
 /// The key of a module without the collection that it is of.
 fn module(key: &str) -> &str {
     ["ansible.builtin.", "ansible.posix.", "ansible.legacy."]
@@ -94,6 +98,13 @@ fn is_absent(of: &Node) -> bool {
 
 impl Reader<'_> {
     fn put(&mut self, line: usize, kind: Kind, text: impl Into<String>) {
+        if self.parts.pieces.len() >= MOST_PIECES {
+            let why = format!("more than {MOST_PIECES} commands and settings");
+            if self.parts.unread.last().is_none_or(|(_, last)| *last != why) {
+                self.unread(line, why);
+            }
+            return;
+        }
         let piece = Piece::new(self.file, line + self.shift, kind, self.role, text);
         self.parts.pieces.push(Piece { is_bound: self.is_bound, void: self.void.clone(), ..piece });
     }
@@ -263,6 +274,9 @@ impl Reader<'_> {
             match self.worth(inside.trim(), item) {
                 Some(value) => filled += &value,
                 None => filled.extend(["{{", inside, "}}"]),
+            }
+            if filled.len() > LONGEST_TEXT {
+                return text.to_owned();
             }
             rest = tail;
         }

@@ -57,7 +57,7 @@ const UNKNOWN_TEXT: &str = "\0";
 
 /// A script that never ends is not worked out for ever, and its texts don't grow without end.
 const MOST_STEPS: usize = 20_000;
-const LONGEST_TEXT: usize = 64 * 1024;
+pub(super) const LONGEST_TEXT: usize = 64 * 1024;
 
 struct Runner<'a, 'k> {
     host: &'a Imagined<'k>,
@@ -75,6 +75,8 @@ struct Runner<'a, 'k> {
     folder: Option<String>,
     /// The text of a `<<` that is read, and its first line.
     here: Option<(usize, String)>,
+    /// Other scripts that are being run: none of them is run within itself.
+    open: Vec<String>,
     /// What the commands print that somebody reads.
     captures: Vec<String>,
     depth: usize,
@@ -265,6 +267,7 @@ impl<'a, 'k> Runner<'a, 'k> {
             lines: Lines::default(),
             folder: None,
             here: None,
+            open: Vec::new(),
             captures: Vec::new(),
             depth: 0,
             steps: 0,
@@ -499,10 +502,10 @@ impl Runner<'_, '_> {
             }
             // What can't be known is taken for true, as long as it ends nothing.
             if answer.worked == Some(false) {
-                self.leave_out(body, true);
+                // What is not there can't be set; any other condition may hold on the next host.
+                self.leave_out(body, is_test(condition));
             } else {
-                let is_sure = answer.worked == Some(true);
-                arms.iter().skip(at + 1).for_each(|(_, other)| self.leave_out(other, is_sure));
+                arms.iter().skip(at + 1).for_each(|(_, other)| self.leave_out(other, false));
                 let (flow, came) = self.list(body, false);
                 let is_believed = self.believes(answer.worked.is_some());
                 return (if is_believed { flow } else { Flow::On }, came);
@@ -574,13 +577,25 @@ impl Runner<'_, '_> {
         for (name, word) in &command.sets {
             self.gives_words(self.line);
             let value = self.text_of(word);
-            self.variables.insert(name.clone(), value);
+            self.variable(name, value);
         }
         for (name, words) in &command.arrays {
             words.iter().for_each(|(line, _)| self.gives_words(*line));
             let values: Vec<String> = words.iter().flat_map(|(_, word)| self.expand(word)).collect();
-            self.arrays.entry(name.clone()).or_default().extend(values);
+            let bare = name.trim_end_matches('+');
+            let before = self.arrays.remove(bare).filter(|_| bare.len() < name.len()).unwrap_or_default();
+            let all: Vec<String> = before.into_iter().chain(values).collect();
+            let is_short = all.iter().map(String::len).sum::<usize>() + all.len() < LONGEST_TEXT;
+            self.arrays.insert(bare.to_owned(), if is_short { all } else { vec![UNKNOWN.to_string()] });
         }
+    }
+
+    fn variable(&mut self, name: &str, value: String) {
+        let bare = name.trim_end_matches('+');
+        let before = self.variables.get(bare).filter(|_| bare.len() < name.len()).cloned();
+        let whole = before.unwrap_or_default() + &value;
+        let whole = if whole.len() < LONGEST_TEXT { whole } else { UNKNOWN.to_string() };
+        self.variables.insert(bare.to_owned(), whole);
     }
 
     /// The path that a word means on this host; `None` of a name in a folder that is not known.
@@ -804,7 +819,8 @@ impl Runner<'_, '_> {
         let is_of_the_system = OF_THE_SYSTEM.iter().any(|place| word.starts_with(place))
             || ["/activate", ".bashrc", ".profile", ".env"].iter().any(|end| word.ends_with(end))
             || ["kafka-", "zookeeper-"].iter().any(|own| name.starts_with(own));
-        if word.is_empty() || is_of_the_system || self.depth >= DEEPEST {
+        let is_open = self.open.iter().any(|open| open == name);
+        if word.is_empty() || is_of_the_system || is_open || self.depth >= DEEPEST {
             return Answer::default();
         }
         let Some((text, is_given)) = self.file_text(word) else {
@@ -823,7 +839,9 @@ impl Runner<'_, '_> {
             self.role = Role::Rollback;
         }
         self.depth += 1;
+        self.open.push(name.to_owned());
         let (_, answer) = self.captured(|runner| runner.list(&parse(&text, 1, 0), true));
+        self.open.pop();
         self.depth -= 1;
         if !is_given {
             // The script that writes it is at hand, and its lines are not where this text's are.
@@ -999,6 +1017,9 @@ impl Runner<'_, '_> {
             self.tell(What::Unit { verb: verb.clone(), name: name.clone() });
             if name == "systemd-sysctl.service" && matches!(verb.as_str(), "restart" | "start") {
                 self.load_new(|path| path.starts_with("proc/sys/"));
+            }
+            if name == "tuned.service" && matches!(verb.as_str(), "enable" | "start" | "restart") {
+                self.missing("the tuned.conf of the profile that tuned sets here", "is not known");
             }
             let starts = starts && verb == "enable";
             if starts {
@@ -1439,6 +1460,13 @@ fn parted_setting(arguments: &[String]) -> Option<(&str, &str)> {
     }
 }
 
+/// Whether a condition is one of `[ ... ]`.
+fn is_test(condition: &[Step]) -> bool {
+    let Some(Step { node: Node::Pipe(commands), .. }) = condition.last() else { return false };
+    let first = commands.last().and_then(|command| command.words.first()).map(Vec::as_slice);
+    matches!(first, Some([Part::Text { text, .. }]) if matches!(text.as_str(), "[" | "[[" | "test"))
+}
+
 /// Whether a program sets what Hone does not follow: interrupts, clocks, network cards, or a vendor's whole set.
 fn is_tuner(name: &str, arguments: &[String]) -> bool {
     let has = |words: &[&str]| arguments.iter().any(|word| words.contains(&word.as_str()));
@@ -1455,6 +1483,7 @@ fn is_tuner(name: &str, arguments: &[String]) -> bool {
         "ethtool" => is_flag("CGLKAXNUs"),
         "hdparm" => is_flag("WAaBMS"),
         "nvme" => has(&["set-feature"]),
+        "ip" | "ifconfig" => has(&["txqueuelen", "mtu"]),
         "perftune.py"
         | "scylla_setup"
         | "x86_energy_perf_policy"

@@ -49,7 +49,7 @@ pub(super) enum Node {
 /// A command with its words, or one that holds others (`{ ... } > file`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
-    /// `NAME=VALUE` before the command.
+    /// `NAME=VALUE` before the command; the name ends with a `+` where the value is added.
     pub(super) sets: Vec<(String, Word)>,
     /// `NAME=(WORD ...)`, each word with its line.
     pub(super) arrays: Vec<(String, Vec<(usize, Word)>)>,
@@ -390,13 +390,13 @@ fn array_name(word: &Word) -> Option<String> {
     is_empty.then_some(name)
 }
 
-/// `NAME=VALUE`, the name without quotes.
+/// `NAME=VALUE`, the name without quotes; of `NAME+=VALUE` the `+` stays with it.
 fn assignment(word: &Word) -> Option<(String, Word)> {
     let Some((Part::Text { text, quoted: false }, rest)) = word.split_first() else { return None };
     let (name, value) = text.split_once('=')?;
-    let name = name.trim_end_matches('+');
-    let is_name = !name.is_empty()
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    let bare = name.strip_suffix('+').unwrap_or(name);
+    let is_name = !bare.is_empty()
+        && bare.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !name.starts_with(|c: char| c.is_ascii_digit());
     let head = Part::Text { text: value.to_owned(), quoted: false };
     is_name.then(|| (name.to_owned(), [head].into_iter().chain(rest.iter().cloned()).collect()))

@@ -1,5 +1,7 @@
 //! Files whose lines set something by themselves: what each line would set on this host.
 
+use std::collections::BTreeSet;
+
 use super::imagined::Taken;
 use super::run::UNKNOWN;
 use super::{name_of, paths};
@@ -188,19 +190,23 @@ fn tmpfiles(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
 }
 
 fn tuned(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
-    tuned_layer(kernel, text, 0)
+    tuned_layer(kernel, text, &mut BTreeSet::new())
 }
 
-/// Profiles include others; a loop among foreign files ends here.
-const DEEPEST: usize = 8;
+/// No chain of real profiles is longer.
+const MOST_PROFILES: usize = 50;
 
-fn tuned_layer(kernel: &dyn Kernel, text: &str, depth: usize) -> Vec<Stated> {
+/// `read`: the profiles that are included already, each once.
+fn tuned_layer(kernel: &dyn Kernel, text: &str, read: &mut BTreeSet<String>) -> Vec<Stated> {
     let profile = tuned_profile(text, &kernel.list("sys/block"));
     let mut found = Vec::new();
-    for (number, name) in profile.includes.iter().filter(|_| depth < DEEPEST) {
+    for (number, name) in &profile.includes {
+        if read.len() >= MOST_PROFILES || !read.insert(name.clone()) {
+            continue;
+        }
         match tuned_text(kernel, name) {
             Some((_, text)) => {
-                let included = tuned_layer(kernel, &text, depth + 1);
+                let included = tuned_layer(kernel, &text, read);
                 let own = |said: &Stated| profile.lines.iter().any(|line| said.sets(&line.path));
                 found.extend(
                     included

@@ -297,7 +297,8 @@ fn guide(file: &str, text: &str) -> Parts {
 /// What opens a block: a fence of Markdown with its language, or the marks of AsciiDoc.
 fn fence(line: &str) -> Option<(String, String)> {
     let marks: String = line.chars().take_while(|c| *c == '`' || *c == '~').collect();
-    if marks.len() >= 3 {
+    // With marks behind it, it is code within a line.
+    if marks.len() >= 3 && !line.trim_start_matches(['`', '~']).contains('`') {
         let named = line.trim_start_matches(['`', '~']).trim().to_lowercase();
         let named = named.split([' ', '{', ',']).next().unwrap_or_default().to_owned();
         return Some((marks, named));

@@ -31,7 +31,8 @@ pub fn origins(kernel: &dyn Kernel, in_container: bool) -> Vec<Origin> {
     // Of two lines for one path the first rules, and here the last does.
     let mut tmpfiles = Vec::new();
     for (file, text) in ordered(kernel, "tmpfiles.d", ".conf") {
-        tmpfiles.extend(text.lines().filter_map(|line| tmpfiles_line(&file, line)));
+        let lines = text.lines().filter_map(|line| tmpfiles_line(&file, line));
+        tmpfiles.extend(lines.flat_map(|line| each_meant(kernel, line)));
     }
     found.extend(tmpfiles.into_iter().rev());
     let disks = kernel.list("sys/block");
@@ -136,6 +137,15 @@ pub(crate) fn tmpfiles_line(file: &str, line: &str) -> Option<Origin> {
     let is_setting = kind.starts_with('w') && (path.starts_with("/sys/") || path.starts_with("/proc/sys/"));
     let path = path.trim_start_matches('/').to_owned();
     (is_setting && !value.is_empty()).then(|| Origin { file: file.to_owned(), path, value: value.join(" ") })
+}
+
+/// A line for each path that its pattern means.
+fn each_meant(kernel: &dyn Kernel, line: Origin) -> Vec<Origin> {
+    if !sysctl_text::is_pattern(&line.path) {
+        return vec![line];
+    }
+    let paths = sysctl_text::meant(kernel, &line.path);
+    paths.into_iter().map(|path| Origin { path, ..line.clone() }).collect()
 }
 
 fn command_line(kernel: &dyn Kernel) -> Vec<Origin> {

@@ -795,6 +795,21 @@ fn a_write_that_is_none_is_refused() {
         let lint = found("md-nvme", &[own("x.sh", &format!("#!/bin/sh\n{text}\n"))]);
         says(&lint, "vm.dirty_ratio", Defect::Refused, words);
     }
+    let file =
+        found("md-nvme", &[own("x.sh", "#!/bin/sh\nsudo echo 'vm.dirty_ratio = 80' >> /etc/sysctl.conf\n")]);
+    says(&file, "vm.dirty_ratio", Defect::Refused, "before sudo runs");
+    // Of a folder that Hone does not read nothing is known, and a host's own namespace is the host.
+    let module =
+        found("md-nvme", &[own("x.sh", "#!/bin/sh\necho 4 > /sys/module/nvme/parameters/poll_queues\n")]);
+    assert!(module.settings.is_empty() && module.not_understood.len() == 1, "{module:#?}");
+    for prefix in ["nsenter -t 1 -m --", "chroot /host"] {
+        let text = format!("#!/bin/sh\n{prefix} sysctl -w vm.dirty_ratio=80\n");
+        says(&found("md-nvme", &[own("x.sh", &text)]), "vm.dirty_ratio", Defect::Harmful, "80 %");
+    }
+    let created = "#!/bin/sh\necho 'w /sys/block/nvme*/queue/read_ahead_kb - - - - 0' > /etc/tmpfiles.d/k.conf\nsystemd-tmpfiles --create\n";
+    let lint = found("md-nvme", &[own("x.sh", created)]);
+    assert_eq!(setting(&lint, "queue.read_ahead_kb").devices, ["nvme0n1", "nvme1n1"], "{lint:#?}");
+    assert!(!setting(&lint, "queue.read_ahead_kb").next_boot);
     let tee = found("md-nvme", &[own("x.sh", "#!/bin/sh\necho 80 | sudo tee /proc/sys/vm/dirty_ratio\n")]);
     assert!(told(&tee, "vm.dirty_ratio", Defect::Refused).is_empty());
 }

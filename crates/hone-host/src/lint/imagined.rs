@@ -115,6 +115,12 @@ impl<'a> Imagined<'a> {
         origins(self, false).into_iter().filter(|origin| !known.contains(origin)).collect()
     }
 
+    /// Whether it can be said of an attribute that it is there or not. A recorded host may lack whole folders.
+    pub(super) fn is_known(&self, path: &str) -> bool {
+        const CARDS: &str = "sys/class/net";
+        is_readable(path) && (!path.starts_with(CARDS) || self.real.exists(CARDS))
+    }
+
     /// Whether the texts have written this file.
     pub(super) fn is_written(&self, path: &str) -> bool {
         matches!(self.changed.borrow().get(path), Some(Some(_)))

@@ -440,6 +440,10 @@ impl Written<'_> {
         }
         let of = |said: stated::Stated| {
             let what = match said.what {
+                Saying::Set { path, taken: None, .. } if !host.is_known(&path) => {
+                    let why = format!("Hone cannot work out what /{path} is on this host");
+                    What::Unclear { name: Some(name_of(&path).0), why }
+                }
                 Saying::Set { path, value, taken } => {
                     let taken = taken.unwrap_or_else(|| host.tell(&path, &value));
                     What::Kept { path, value, taken, file: format!("/{}", self.path) }

@@ -627,6 +627,10 @@ impl Runner<'_, '_> {
             return Some(answer);
         }
         let text = text.unwrap_or(UNKNOWN_TEXT);
+        if let Some(why) = self.refusal().filter(|_| self.is_lent && super::is_for_a_boot(&path)) {
+            self.refused_lines(&path, text, why);
+            return Some(answered(false));
+        }
         self.put(&path, text, append);
         let is_lost = |line: &str| line.contains(UNKNOWN) && !line.contains('=');
         if Form::of_path(&path).is_some_and(|form| form != Form::Unit) && text.lines().any(is_lost) {
@@ -634,6 +638,17 @@ impl Runner<'_, '_> {
         }
         self.host.put(&path, text, append);
         None
+    }
+
+    /// Notes what lines would set that never get into their file.
+    fn refused_lines(&mut self, path: &str, text: &str, why: &str) {
+        let form = Form::of_path(path);
+        for said in form.map(|form| stated(self.host, form, text)).unwrap_or_default() {
+            if let Saying::Set { path: of, value, .. } = said.what {
+                let (taken, file) = (Taken::Refused(why.to_owned()), format!("/{path}"));
+                self.tell(What::Kept { path: of, value, taken, file });
+            }
+        }
     }
 
     /// Notes a text that goes into a file that sets something; other files are nothing to note.
@@ -676,8 +691,8 @@ impl Runner<'_, '_> {
             self.tell(What::Set { path: path.to_owned(), value, before: None, taken });
             return answered(false);
         }
-        if path.starts_with("sys/class/net/") && !self.host.exists("sys/class/net") {
-            self.unclear(Some(path), format!("whether this host has /{path}"));
+        if !self.host.is_known(path) {
+            self.unclear(Some(path), format!("what /{path} is on this host"));
             return Answer::default();
         }
         let before = self.host.read(path).ok().map(|text| plain_value(&text));
@@ -1413,6 +1428,16 @@ fn alternatives(text: &str, depth: usize) -> Vec<String> {
 fn without_prefixes(words: &[String]) -> Option<&[String]> {
     let mut rest = words;
     while let Some((first, behind)) = rest.split_first() {
+        // Into the host's own root or namespaces.
+        let command = match first.as_str() {
+            "nsenter" => behind.iter().position(|word| word == "--").map(|at| at + 1),
+            "chroot" => Some(1),
+            _ => None,
+        };
+        if let Some(command) = command.and_then(|at| behind.get(at..)).filter(|words| !words.is_empty()) {
+            rest = command;
+            continue;
+        }
         if !matches!(first.as_str(), "sudo" | "env" | "nohup" | "time" | "exec" | "then" | "nice" | "ionice")
         {
             return Some(rest);

@@ -16,9 +16,9 @@ use crate::{Ending, show};
 ///
 /// Hone runs nothing. It reads guides (Markdown, AsciiDoc, plain text), scripts, sysctl.d, udev rules, tmpfiles.d, tuned profiles, grub,
 /// systemd units and YAML (Ansible, cloud-init, Compose, Kubernetes). It applies them to a copy of this host's values, or to a
-/// recorded host (--root). A file, a section of a guide or a function counts as the rollback if its name contains rollback,
-/// revert, restore or undo. Hone lists settings that it finds but cannot follow. The exit code is 1 if a setting harms,
-/// stays behind after the rollback, or was not understood.
+/// recorded host (--root). A file, a section of a guide or a function counts as the rollback if its name has the word
+/// rollback, revert, restore, reset or undo. Hone lists settings that it finds but cannot follow. The exit code is 1 if a
+/// setting harms, stays behind after the rollback, or was not understood.
 ///
 /// Examples:
 ///   hone host lint tune.sh rollback.sh --data /var/lib/redpanda

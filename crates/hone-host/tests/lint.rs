@@ -953,3 +953,13 @@ fn what_grows_or_turns_in_a_circle_ends() {
     assert_eq!(names(&lint), ["vm.swappiness", "vm.dirty_ratio"]);
     assert_eq!(setting(&lint, "vm.dirty_ratio").wanted, "15");
 }
+
+/// What only a run knows has no place in what is reported, wherever it stood.
+#[test]
+fn what_is_not_known_is_no_text() {
+    let text = "#!/bin/bash\nX=$(my-tool)\ncat > /etc/udev/rules.d/60-k.rules <<END\nKERNEL==\"$X\", ATTR{queue/$X}=\"1\", ATTR{queue/nomerges}=\"$X\"\nEND\necho \"$X = 1\" >> /etc/sysctl.d/$X.conf\nprintf '[main]\\ninclude=%s\\n[sysctl]\\n%s=1\\n' $X $X > /etc/tuned/k/tuned.conf\ntuned-adm profile $X\ncp $X /etc/sysctl.d/\n. $X\nsysctl -p $X\nsysctl -w $X=1\ncd /sys/block/$X && echo 1 > queue/nomerges\n";
+    let lint = found("md-nvme", &[own("x.sh", text)]);
+    assert!(!format!("{lint:?}").contains("\\0"), "{lint:#?}");
+    assert!(lint.settings.is_empty() && !lint.is_clean(), "{lint:#?}");
+    assert!(not_followed(&lint).contains(&"queue.nomerges"), "{lint:#?}");
+}

@@ -249,7 +249,9 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
             if let Some(name) = name {
                 known.entry(name.clone()).or_default().insert(at);
             }
-            found.push(NotUnderstood { name: name.clone(), place: place(event), told: why.clone() });
+            let told = why.replace(UNKNOWN, "...");
+            let name = name.clone().filter(|name| !name.contains(UNKNOWN));
+            found.push(NotUnderstood { name, place: place(event), told });
         }
     }
     let unread = course.unread.iter();

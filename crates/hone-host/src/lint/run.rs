@@ -1531,8 +1531,9 @@ fn replacement(edit: &str) -> Option<(&str, &str)> {
     is_setting_line(line).then_some((pattern, line))
 }
 
+/// A text for people: on one line, with dots for what is not known.
 fn readable(text: &str) -> String {
-    text.replace(UNKNOWN, "...")
+    text.replace(UNKNOWN, "...").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn echoed(arguments: &[String]) -> String {

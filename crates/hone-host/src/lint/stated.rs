@@ -369,6 +369,11 @@ fn of_deed(
         }
         Deed::Attribute { attribute, value } => (attribute, value),
     };
+    if [attribute, value, &doing.conditions].iter().any(|text| text.contains(UNKNOWN)) {
+        let why = "Hone cannot work out this rule without running the script".to_owned();
+        let name = Some(attribute.replace('/', ".")).filter(|name| !name.contains(UNKNOWN));
+        return vec![Stated::new(line, Saying::Unclear { name, why })];
+    }
     if !attribute.starts_with("queue/") {
         return unclear(attribute.clone(), "Hone follows only attributes below queue/".to_owned());
     }

@@ -233,6 +233,12 @@ fn in_force_later(group: &Group<'_>) -> Option<Finding> {
     Some(finding(Defect::NextBoot, place(first), told))
 }
 
+/// Whether a text for people names a script, and shows what it sets, too.
+fn shows_its_settings(course: &Course<'_>, file: &str) -> bool {
+    let sets = |event: &Event| event.file == file && matches!(event.what, What::Set { .. });
+    course.prose.contains(file) && course.events.iter().any(sets)
+}
+
 /// Settings that were seen and not followed, each once, at its first place.
 fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnderstood> {
     let mut found = Vec::new();
@@ -243,6 +249,12 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
         let at = (event.file.as_str(), event.line);
         if let Some((path, ..)) = said(event) {
             known.entry(name_of(path).0).or_default().insert(at);
+        }
+        if let What::Script(path) = &event.what
+            && !shows_its_settings(course, &event.file)
+        {
+            let told = format!("{path} is a script that is run here: pass that file, too");
+            found.push(NotUnderstood { name: None, place: place(event), told });
         }
         if let What::Unclear { name, why } = &event.what {
             unclear.insert(at);
@@ -569,7 +581,9 @@ fn repeated(course: &Course<'_>) -> Vec<Finding> {
 
 fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) -> Option<Finding> {
     let (defect, told) = match &event.what {
-        What::Set { .. } | What::Kept { .. } | What::Put { .. } | What::Unclear { .. } => return None,
+        What::Set { .. } | What::Kept { .. } | What::Put { .. } | What::Unclear { .. } | What::Script(_) => {
+            return None;
+        }
         What::Pattern { pattern, disks } => (Defect::DeviceOrder, pattern_told(kernel, pattern, disks, data)),
         What::Aborted { why } => {
             (Defect::EndsHalfWay, format!("set -e ends the script here, and the rest is not done: {why}"))

@@ -473,7 +473,7 @@ impl Written<'_> {
                     What::Set { path, value, taken, .. } => {
                         What::Kept { path, value, taken, file: format!("/{}", self.path) }
                     }
-                    unclear @ What::Unclear { .. } => unclear,
+                    unclear @ (What::Unclear { .. } | What::Script(_)) => unclear,
                     _ => return None,
                 };
                 // A script that is given lies in a file of its own.

@@ -49,6 +49,8 @@ pub(super) enum What {
     SwapOff,
     /// It touches settings in a way that was not understood. The name, where one is known.
     Unclear { name: Option<String>, why: String },
+    /// It runs a script that is not at hand, by its path.
+    Script(String),
 }
 
 /// Stands in a text for what is known only when it runs.
@@ -839,7 +841,7 @@ impl Runner<'_, '_> {
             return Answer::default();
         }
         let Some((text, is_given)) = self.file_text(word) else {
-            self.missing(word, "is a script that is run here");
+            self.tell(What::Script(readable(word)));
             return Answer::default();
         };
         let (file, line, role, first) = (self.file.clone(), self.line, self.role, self.events.len());

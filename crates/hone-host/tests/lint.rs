@@ -930,8 +930,15 @@ fn numbers_out_of_bounds_and_branches_of_other_hosts() {
     // A file that is not there can't be set; another condition may hold elsewhere, and is no clean bill.
     let absent = "#!/bin/sh\nif [ -e /proc/sys/vm/of_old ]; then\n  echo 1 > /proc/sys/vm/of_old\nfi\n";
     assert!(found("md-nvme", &[own("x.sh", absent)]).not_understood.is_empty());
-    let other = "#!/bin/sh\nif grep -q no_such_word /proc/cmdline; then\n  sysctl -w vm.dirty_ratio=80\nfi\n";
-    assert_eq!(not_followed(&found("md-nvme", &[own("x.sh", other)])), ["vm.dirty_ratio"]);
+    for condition in ["grep -q no_such_word /proc/cmdline", "[ \"$SWITCH\" = on ]"] {
+        let other =
+            format!("#!/bin/sh\nSWITCH=off\nif {condition}; then\n  sysctl -w vm.dirty_ratio=80\nfi\n");
+        assert_eq!(
+            not_followed(&found("md-nvme", &[own("x.sh", &other)])),
+            ["vm.dirty_ratio"],
+            "{condition}"
+        );
+    }
 }
 
 /// Texts that would grow without end, or start each other, come to an end.

@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::origin::{self, Origin, reads_sysctl_conf};
 use crate::profile::{self, OWN, Profile};
 use crate::relevance::{Facts, cannot_matter};
+use crate::sysctl_text::is_pattern;
 
 /// A setting of the texts with all of its attributes, or with those of them that end with the same value from the same line.
 #[derive(Default)]
@@ -279,7 +280,9 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
             let lines = [mention.line, begins.get(mention.line - 1).copied().unwrap_or(mention.line)];
             let places = known
                 .iter()
-                .filter(|(name, _)| **name == mention.name || is_meant(&mention.name, name))
+                .filter(|(name, _)| {
+                    **name == mention.name || (is_pattern(&mention.name) && is_meant(&mention.name, name))
+                })
                 .map(|(_, places)| places);
             let mut places = places.peekable();
             let is_known = places.peek().is_some() && course.gives_words(file, text, lines)

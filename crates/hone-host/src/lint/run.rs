@@ -461,6 +461,10 @@ impl Runner<'_, '_> {
     /// Lines of what is not done. Where that is sure they are accounted for, else only what is followed elsewhere, too.
     fn leave_out(&mut self, steps: &[Step], is_sure: bool) {
         for step in steps {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return;
+            }
             self.left_out(step.line, is_sure);
             match &step.node {
                 Node::Pipe(commands) => {
@@ -505,7 +509,7 @@ impl Runner<'_, '_> {
             // What can't be known is taken for true, as long as it ends nothing.
             if answer.worked == Some(false) {
                 // What is not there can't be set; any other condition may hold on the next host.
-                self.leave_out(body, is_test(condition));
+                self.leave_out(body, asks_for_a_file(condition));
             } else {
                 arms.iter().skip(at + 1).for_each(|(_, other)| self.leave_out(other, false));
                 let (flow, came) = self.list(body, false);
@@ -1487,11 +1491,18 @@ fn parted_setting(arguments: &[String]) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether a condition is one of `[ ... ]`.
-fn is_test(condition: &[Step]) -> bool {
+/// Whether a condition asks for a file: `[ -e FILE ]`.
+fn asks_for_a_file(condition: &[Step]) -> bool {
     let Some(Step { node: Node::Pipe(commands), .. }) = condition.last() else { return false };
-    let first = commands.last().and_then(|command| command.words.first()).map(Vec::as_slice);
-    matches!(first, Some([Part::Text { text, .. }]) if matches!(text.as_str(), "[" | "[[" | "test"))
+    let plain = |word: &Word| match word.as_slice() {
+        [Part::Text { text, .. }] => text.clone(),
+        _ => String::new(),
+    };
+    let words: Vec<String> = commands.iter().flat_map(|command| &command.words).take(2).map(plain).collect();
+    matches!(
+        words.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+        ["[" | "[[" | "test", "-e" | "-f" | "-d" | "-w" | "-r" | "-s" | "-b" | "-x"]
+    )
 }
 
 /// Whether a program sets what Hone does not follow: interrupts, clocks, network cards, or a vendor's whole set.

@@ -276,16 +276,17 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
     for (file, text) in texts {
         let mut reported = BTreeSet::new();
         let begins = beginnings(text);
+        let all: Vec<&str> = text.lines().collect();
         for mention in sweep::mentions(text, course.prose.contains(file)) {
             let lines = [mention.line, begins.get(mention.line - 1).copied().unwrap_or(mention.line)];
-            let places = known
-                .iter()
-                .filter(|(name, _)| {
-                    **name == mention.name || (is_pattern(&mention.name) && is_meant(&mention.name, name))
-                })
-                .map(|(_, places)| places);
+            let meant = is_pattern(&mention.name);
+            let is_it = |name: &String| {
+                if meant { is_meant(&mention.name, name) } else { *name == mention.name }
+            };
+            let places = known.iter().filter(|(name, _)| is_it(name)).map(|(_, places)| places);
             let mut places = places.peekable();
-            let is_known = places.peek().is_some() && course.gives_words(file, text, lines)
+            let is_known = places.peek().is_some()
+                && course.gives_words(file, all.get(mention.line - 1).unwrap_or(&""), lines)
                 || places.any(|places| places.iter().any(|place| course.is_at(*place, file, lines)));
             let is_followed = lines.iter().any(|line| {
                 let at = (file.as_str(), *line);
@@ -321,12 +322,12 @@ const TITLES: [&str; 8] =
 
 impl Course<'_> {
     /// Whether a line speaks of settings that others set: words for other commands, titles, and what a guide says around its blocks.
-    fn gives_words(&self, file: &str, text: &str, lines: [usize; 2]) -> bool {
+    fn gives_words(&self, file: &str, line: &str, lines: [usize; 2]) -> bool {
         let is_inside = |piece: &super::Piece| {
             let end = piece.line + piece.text.lines().count();
             piece.file == file && (piece.line..end).contains(&lines[0])
         };
-        let line = text.lines().nth(lines[0] - 1).unwrap_or_default().trim_start_matches([' ', '-']);
+        let line = line.trim_start_matches([' ', '-']);
         lines.iter().any(|line| self.lines.words.contains(&(file.to_owned(), *line)))
             || (self.prose.contains(file) && !self.pieces.iter().any(is_inside))
             || (self.yaml.contains(file) && TITLES.iter().any(|key| line.starts_with(key)))

@@ -66,7 +66,7 @@ fn the_published_table_is_read_as_it_stands_there() {
     for line in [
         "  frontend bound    51.0 %   37.9 %    -13.1",
         "  backend bound      7.8 %   16.0 %     +8.2",
-        "13 points left frontend bound and 1 bad speculation: 8 went to backend bound, and 6 to retiring",
+        "13 points left frontend bound and 1 bad speculation: 8 went to backend bound, the next bottleneck, and 6 to retiring",
         "  Will a better layout help?  very likely",
     ] {
         assert!(ran.stdout.contains(line), "{line}: {}", ran.stdout);
@@ -95,7 +95,7 @@ fn two_files_are_before_and_after_and_the_page_shows_it() {
     let page = hone(&["report", both.to_str().unwrap()]).expect_code(0).stdout;
     let page = fs::read_to_string(page.trim()).unwrap();
     assert!(
-        page.contains("8 went to backend bound") && page.contains("+8.2") && page.contains("37.9 %"),
+        page.contains("the next bottleneck") && page.contains("+8.2") && page.contains("37.9 %"),
         "{page}"
     );
     // What is no slots, and what is too many.

@@ -2,7 +2,7 @@
 //! and with which settings a client makes the same batches of that.
 //!
 //! Records come from [`crate::whatif::stream`], by producer and with their own times. Producers without an id are told apart by their
-//! batches ([`colour`]), partitions are kept by keys that Kafka's partitioner puts there ([`placing`]), and settings are those by which the
+//! batches (`colour.rs`), partitions are kept by keys that Kafka's partitioner puts there (`placing.rs`), and settings are those by which the
 //! client's own rules, replayed, make the topic's batches ([`crate::whatif::calibrate`]).
 
 pub(crate) mod colour;

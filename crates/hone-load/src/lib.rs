@@ -72,5 +72,5 @@ pub use run::{LONGEST_WINDOW_S, Prepared, Probe, ProbeFacts, Settings, Topic, ch
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
-pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics};
+pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics, hint};
 pub use warm::{Effort, Target, Unseen};

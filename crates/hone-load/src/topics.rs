@@ -359,7 +359,8 @@ fn is_of_the_way(error: &LoadError) -> bool {
     )
 }
 
-fn hint(error: &str) -> &'static str {
+/// Which right is missing where a broker answers with this error, to be put behind the error's name; empty where none is known.
+pub fn hint(error: &str) -> &'static str {
     match error {
         "TOPIC_AUTHORIZATION_FAILED" => "; reading it needs READ and DESCRIBE on the topic",
         "UNKNOWN_TOPIC_OR_PARTITION" => "; without DESCRIBE on a topic brokers say the same",

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hone_batch::xray::{Depth, Facts, Sight};
-use hone_load::{At, ReadLimits, Reading, ReadingEnd, Stretch, TopicLayout, Topics};
+use hone_load::{At, ReadLimits, Reading, ReadingEnd, Stretch, TopicLayout, Topics, hint};
 use hone_record::TopicXray;
 use hone_tool::interrupt;
 
-use super::replaying::right_for;
 use crate::moment::now_ms;
 
 /// Stretches of time of a sample at most and at least, and the shortest one: lingers must fit in.
@@ -332,7 +331,7 @@ impl Asked {
                 lost.offsets,
                 lost.from,
                 lost.why,
-                right_for(&lost.why)
+                hint(&lost.why)
             )
         }));
         match read.end {

@@ -12,7 +12,7 @@ use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::predict::{Case, Change, what_if};
 use hone_batch::whatif::stream::{Gate, Gathered, Gatherer, Limits};
 use hone_kafka::Batch;
-use hone_load::{At, ReadLimits, ReadingEnd, Topics};
+use hone_load::{At, ReadLimits, ReadingEnd, Topics, hint};
 use hone_record::WhatIf;
 use hone_tool::interrupt;
 
@@ -172,16 +172,11 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
     Ok(Window { topic: topic.to_owned(), gathered, partitions, leads: Some(leads), notes })
 }
 
-/// What to ask for where a broker denied a Fetch, to be put behind its error.
-pub(crate) fn right_for(error: &str) -> &'static str {
-    if error.contains("AUTHORIZATION") { " (you need READ on the topic)" } else { "" }
-}
-
 /// All that was gathered, unless it can't be replayed. `lost` says why records are missing.
 fn finished(gatherer: Gatherer, topic: &str, lost: Option<&str>) -> Result<Gathered> {
     let gathered = gatherer.finish().map_err(|gate| match lost {
         Some(why) if gate == Gate::Empty => {
-            anyhow!("topic {topic} could not be read: {why}{}", right_for(why))
+            anyhow!("topic {topic} could not be read: {why}{}", hint(why))
         }
         _ => anyhow::Error::new(gate).context(format!("topic {topic} can't be replayed")),
     })?;

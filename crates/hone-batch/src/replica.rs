@@ -19,7 +19,7 @@ use crate::whatif::calibrate::{Fit, Told, Unexplained, calibrate, shrink_of_toda
 use crate::whatif::client::Client;
 use crate::whatif::infer::signs;
 use crate::whatif::simulate::Brokers;
-use crate::whatif::stream::{Gathered, Producer, Stream, Who, Written};
+use crate::whatif::stream::{Gathered, Producer, Stream, Written};
 
 /// Producers whose batches are asked for their settings, the largest first.
 const MOST_ASKED: usize = 3;
@@ -146,7 +146,7 @@ pub fn writers(gathered: &Gathered, known: &Known, go_on: &dyn Fn() -> bool) -> 
             all.iter().map(|producer| placing::drawn(producer, known.partitions)).collect();
         settings = settings_of(&drawn, codec, known, go_on);
     }
-    let nameless = producers.iter().filter(|producer| matches!(producer.who, Who::AtLeast(_))).count();
+    let nameless = producers.iter().filter(|producer| producer.who.is_nameless()).count();
     let nameless = u32::try_from(nameless).ok().filter(|count| *count > 0);
     let looks_like = signs.clients.first().copied();
     let (batches, transactional) = producers

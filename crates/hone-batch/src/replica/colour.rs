@@ -27,7 +27,7 @@ struct Lot<'a> {
 /// The producers with an id as they are, and those without one by the linger. Where there is none they stay as they were told apart: by
 /// batches that overlap.
 pub(crate) fn told_apart(producers: &[Producer], linger_us: u64) -> Vec<Producer> {
-    let is_named = |producer: &&Producer| matches!(producer.who, Who::Id(_));
+    let is_named = |producer: &&Producer| !producer.who.is_nameless();
     let wait_us = ((linger_us as f64 * BELIEVED) as u64).saturating_sub(CLOCK_US);
     if wait_us == 0 || producers.iter().all(|producer| is_named(&producer)) {
         return producers.to_vec();

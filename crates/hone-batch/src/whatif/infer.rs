@@ -126,7 +126,7 @@ fn counted_at(producer: &Producer) -> Option<u32> {
     let full = || written.iter().filter(|batch| batch.records == count).map(plain_size);
     let record = f64::from(largest_record(written));
     let has_size = full().max().is_some_and(|most| size_above(u64::from(most), record).is_some());
-    let is_nameless = matches!(producer.who, Who::AtLeast(_));
+    let is_nameless = producer.who.is_nameless();
     (is_nameless || !has_size || is_by_count(count, full(), record)).then_some(count)
 }
 

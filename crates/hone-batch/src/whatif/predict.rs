@@ -173,6 +173,11 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
             circumstances: case.gathered.circumstances.clone(),
             ..*case.gathered
         };
+        let nameless = gathered.producers.iter().filter(|producer| producer.who.is_nameless()).count();
+        // One alone is as it was.
+        if nameless < 2 {
+            continue;
+        }
         let apart = Case { gathered: &gathered, ..case.clone() };
         let (mut record, is_explained) = attempt(&apart, change, &packing, go_on);
         if is_explained {
@@ -181,7 +186,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
                 format!(
                     "producers without an id are told apart by a linger of {} ms: {} at least",
                     linger_us as f64 / 1e3,
-                    gathered.producers.iter().filter(|producer| is_nameless(producer)).count()
+                    nameless
                 ),
             );
             return Ok(record);
@@ -190,15 +195,11 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
     Ok(record)
 }
 
-fn is_nameless(producer: &Producer) -> bool {
-    matches!(producer.who, Who::AtLeast(_))
-}
-
 /// Lingers by which producers without an id may be told apart, the likeliest first. Batches of several that are taken for one producer's come
 /// sooner after each other than any linger.
 fn lingers_that_part(case: &Case<'_>) -> Vec<u64> {
     const MOST: usize = 3;
-    let Some(largest) = case.gathered.producers.iter().find(|producer| is_nameless(producer)) else {
+    let Some(largest) = case.gathered.producers.iter().find(|producer| producer.who.is_nameless()) else {
         return Vec::new();
     };
     let signs = signs(largest);

@@ -75,6 +75,13 @@ pub enum Who {
     AtLeast(u32),
 }
 
+impl Who {
+    /// Whether its batches have no id.
+    pub fn is_nameless(self) -> bool {
+        matches!(self, Self::AtLeast(_))
+    }
+}
+
 /// Records in flat arrays, all of the same length, in the order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stream {

@@ -185,7 +185,7 @@ pub(crate) struct Seen {
 }
 
 /// Topics that brokers and registries keep for themselves.
-fn is_internal(topic: &str) -> bool {
+pub(crate) fn is_internal(topic: &str) -> bool {
     topic.starts_with("__") || topic == "_schemas" || topic.starts_with("_redpanda")
 }
 

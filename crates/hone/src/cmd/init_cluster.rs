@@ -21,7 +21,7 @@ use super::Desk;
 use super::init::{ToFillIn, output_file, to_fill_in, write_new};
 use crate::arm::is_address;
 use crate::batch::replaying::{self, Question};
-use crate::batch::{reading, replica};
+use crate::batch::{reading, replica, segments};
 use crate::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
 use crate::cmd::security::SecurityOptions;
 use crate::metered::{Admin, token_of};
@@ -253,7 +253,7 @@ fn watched(cluster: &mut Topics, named: Option<&str>, desk: &Desk) -> Result<Rat
 
 /// Topics that brokers, registries and Hone keep for themselves.
 fn is_own(topic: &str) -> bool {
-    ["__", "_schemas", "_redpanda", "hone-"].iter().any(|own| topic.starts_with(own))
+    segments::is_internal(topic) || topic.starts_with("hone-")
 }
 
 /// The sum of the offsets at which partitions end; a topic that can't be asked is missing.

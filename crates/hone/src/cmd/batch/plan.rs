@@ -9,7 +9,7 @@ use hone_batch::cost::{self, Model, Point};
 use hone_batch::metrics::quantity::By;
 use hone_batch::plan::{Asked, Known, looks, plan};
 use hone_batch::whatif::predict::Change;
-use hone_load::Topics;
+use hone_load::{Listed, Topics};
 use hone_record::{BatchPlan, BatchWatch, PlanAnswer, WhatIf};
 use hone_tool::interrupt;
 
@@ -252,9 +252,10 @@ fn planned(
 
 fn read(arguments: &Arguments, watch: Option<&BatchWatch>, desk: &Desk) -> Result<Read> {
     let mut cluster = Topics::enter(&arguments.broker, &arguments.security.security()?)?;
-    let names = names(arguments, watch, &mut cluster)?;
+    let listed = cluster.list()?;
+    let names = names(arguments, watch, &listed)?;
     let replicas: BTreeMap<String, usize> =
-        cluster.list()?.into_iter().map(|listed| (listed.topic, listed.replicas)).collect();
+        listed.into_iter().map(|listed| (listed.topic, listed.replicas)).collect();
     let mut read = Read::default();
     for (number, name) in names.iter().enumerate() {
         if interrupt::requested() {
@@ -279,12 +280,12 @@ fn read(arguments: &Arguments, watch: Option<&BatchWatch>, desk: &Desk) -> Resul
 }
 
 /// Those that were named, or all; or those with most batches where counters show them.
-fn names(arguments: &Arguments, watch: Option<&BatchWatch>, cluster: &mut Topics) -> Result<Vec<String>> {
+fn names(arguments: &Arguments, watch: Option<&BatchWatch>, listed: &[Listed]) -> Result<Vec<String>> {
     if !arguments.topics.is_empty() {
         return Ok(arguments.topics.clone());
     }
-    let listed = cluster.list()?.into_iter().filter(|topic| !topic.is_internal);
-    let names: Vec<String> = listed.map(|topic| topic.topic).collect();
+    let users = listed.iter().filter(|topic| !topic.is_internal);
+    let names: Vec<String> = users.map(|topic| topic.topic.clone()).collect();
     if names.is_empty() {
         bail!("the cluster has no topic that you may see; seeing one needs DESCRIBE on it");
     }

@@ -16,7 +16,7 @@ pub enum LoadError {
         problem: String,
     },
     /// The broker could not be reached.
-    #[error("no connection to {address} (is a broker started and listening there?)")]
+    #[error("no connection to {address}")]
     Connect {
         /// `host:port`.
         address: String,
@@ -40,9 +40,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The answer is not what the protocol says.
-    #[error(
-        "{address} gave an answer to {what} that is not Kafka's protocol: {problem}; is a Kafka-API broker listening there?"
-    )]
+    #[error("{address} gave an answer to {what} that is not Kafka's protocol: {problem}")]
     Garbage {
         /// `host:port`.
         address: String,
@@ -62,7 +60,7 @@ pub enum LoadError {
         problem: String,
     },
     /// No TLS came about.
-    #[error("no TLS with {address}: {problem}; {advice}")]
+    #[error("no TLS with {address}: {problem}")]
     Tls {
         /// `host:port`.
         address: String,
@@ -72,7 +70,7 @@ pub enum LoadError {
         advice: String,
     },
     /// The broker let nobody of that name in.
-    #[error("{address} refused the login of `{user}` by {mechanism}: {problem}; {advice}")]
+    #[error("{address} refused the login of `{user}` by {mechanism}: {problem}")]
     Login {
         /// `host:port`.
         address: String,
@@ -86,15 +84,13 @@ pub enum LoadError {
         advice: String,
     },
     /// A TLS port that was talked to in plain.
-    #[error("{address} speaks TLS: talk to it inside TLS (--tls), or name a port without")]
+    #[error("{address} speaks TLS, and was asked without")]
     SpeaksTls {
         /// `host:port`.
         address: String,
     },
     /// Closed without a word at the first question.
-    #[error(
-        "{address} closed the connection at the first question ({what}) without an answer: does it want TLS (--tls) or a login (--sasl-mechanism), or is it no Kafka-API broker?"
-    )]
+    #[error("{address} closed the connection at the first request ({what}) without an answer")]
     Mute {
         /// `host:port`.
         address: String,
@@ -158,4 +154,57 @@ pub enum LoadError {
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl LoadError {
+    /// What the user does about it, where the error alone says so. The message names what failed and why, and leaves this out.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        let next = match self {
+            Self::Connect { address, .. } => format!("check that a broker listens on {address}, or give another address"),
+            Self::NoneAnswers { .. } => "check that the brokers listen there, or give other addresses".to_owned(),
+            Self::Broken { address, .. } => format!("look into the log of {address} for its side of it"),
+            Self::Garbage { address, .. } => format!("check that {address} is a Kafka listener, and not an HTTP or admin port"),
+            Self::Tls { advice, .. } | Self::Login { advice, .. } => advice.clone(),
+            Self::SpeaksTls { .. } => "add --tls, or give the address of a listener without TLS".to_owned(),
+            Self::Mute { .. } => "add --tls if the listener wants TLS, or --sasl-mechanism if it wants a login; otherwise check that it is a Kafka listener".to_owned(),
+            Self::Refused { error, .. } => return remedy(error),
+            Self::Slow { .. } => "check the broker's load and the network, then try again".to_owned(),
+            Self::Setting { .. }
+            | Self::File { .. }
+            | Self::Encode { .. }
+            | Self::System { .. }
+            | Self::WarmUp { .. }
+            | Self::Client { .. }
+            | Self::Interrupted => return None,
+        };
+        Some(next)
+    }
+}
+
+/// What helps against an error that a broker answered: the rights are those of
+/// [Kafka's authorization table](https://kafka.apache.org/documentation/#operations_resources_and_protocols).
+fn remedy(error: &str) -> Option<String> {
+    let needs = |rights: &str| format!("grant this user {rights}, or log in as another user (--sasl-user)");
+    Some(match error {
+        "TOPIC_AUTHORIZATION_FAILED" => {
+            needs("the topic's rights: DESCRIBE and READ to read, WRITE to produce, CREATE to make it")
+        }
+        "GROUP_AUTHORIZATION_FAILED" => needs("READ on the consumer group"),
+        "CLUSTER_AUTHORIZATION_FAILED" => {
+            needs("the cluster's right that this needs: DESCRIBE, ALTER_CONFIGS, CREATE or IDEMPOTENT_WRITE")
+        }
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" => needs("WRITE on the transactional id"),
+        "UNKNOWN_TOPIC_OR_PARTITION" => {
+            "check the topic's name; brokers say the same of a topic on which this user has no DESCRIBE"
+                .to_owned()
+        }
+        "INVALID_REPLICATION_FACTOR" => {
+            "ask for at most as many replicas as the cluster has brokers (--replication-factor)".to_owned()
+        }
+        "NOT_ENOUGH_REPLICAS" | "NOT_ENOUGH_REPLICAS_AFTER_APPEND" => {
+            "check that enough replicas are in sync for the topic's min.insync.replicas".to_owned()
+        }
+        _ => return None,
+    })
 }

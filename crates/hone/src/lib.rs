@@ -138,11 +138,19 @@ impl WayOn {
 
 /// An error as a user reads it: what was tried, why it failed, and what to do next.
 fn told(error: &anyhow::Error) -> String {
-    let Some(way_on) = error.downcast_ref::<WayOn>() else { return format!("{error:#}") };
+    let way_on = error.downcast_ref::<WayOn>().map(|way_on| way_on.0.as_str());
     let words: Vec<String> =
-        error.chain().map(ToString::to_string).filter(|words| *words != way_on.0).collect();
-    format!("{}\n  next: {way_on}", words.join(": "))
+        error.chain().map(ToString::to_string).filter(|words| way_on != Some(words)).collect();
+    let words = words.join(": ");
+    let of_load = || error.chain().find_map(|cause| cause.downcast_ref::<hone_load::LoadError>()?.next());
+    match way_on.map(str::to_owned).or_else(|| if words.contains(NEXT) { None } else { of_load() }) {
+        Some(next) => format!("{words}{NEXT}{next}"),
+        None => words,
+    }
 }
+
+/// What stands before the step that an error advises.
+const NEXT: &str = "\n  next: ";
 
 /// Whether an error is about what was asked for, and not about what happened.
 fn is_usage(error: &anyhow::Error) -> bool {
@@ -229,6 +237,15 @@ mod tests {
         let error = Err::<(), _>(failed()).with_context(way_on).unwrap_err();
         assert_eq!(told(&error), "pair 1: a is no b\n  next: to go on: hone tune");
         assert!(is_usage(&error));
+    }
+
+    #[test]
+    fn an_error_of_the_load_brings_its_next_step_unless_another_is_there() {
+        let refused = || hone_load::LoadError::SpeaksTls { address: "b:1".to_owned() };
+        let error = anyhow::Error::from(refused()).context("topic t");
+        assert!(told(&error).contains("asked without\n  next: add --tls"), "{}", told(&error));
+        let other = anyhow::Error::from(refused()).context("topic t\n  next: read");
+        assert_eq!(told(&other).matches("next:").count(), 1);
     }
 
     /// Of two ways on one would measure the same again.

@@ -124,7 +124,9 @@ fn every_mechanism_logs_in_and_a_wrong_password_is_named() {
             .expect_error("--sasl-password-file");
     }
     // Nobody has told this broker who asks.
-    load(&broker.address, &["--tls-ca", &ca]).expect_code(1).expect_error("a login (--sasl-mechanism)");
+    load(&broker.address, &["--tls-ca", &ca])
+        .expect_code(1)
+        .expect_error("--sasl-mechanism if it wants a login");
     login("SCRAM-SHA-256", "/no/such/file").expect_code(1).expect_error("/no/such/file");
     load(&broker.address, &["--tls-ca", &ca, "--sasl-mechanism", "PLAIN", "--sasl-user", "ada"])
         .expect_code(2)

@@ -32,6 +32,8 @@ pub const FEWER: &str =
     "write with fewer producers, to fewer partitions, or with a sticky partitioner for records without keys";
 /// See [`FEWER`].
 pub const FEWER_FOR_KEYS: &str = "write to fewer partitions, or with fewer producers for the same keys";
+/// What helps where flushes or ends of transactions close the batches.
+pub const LESS_OFTEN: &str = "flush or commit less often: after many records, or after a time";
 /// For clients of others.
 pub const UNTUNABLE: &str = ". Where the clients can't be changed, `hone batch caching` tells what acknowledging from memory would bring, and lose";
 const BLOG: &str = "Batch tuning in Redpanda, parts 1 and 2";
@@ -158,11 +160,9 @@ fn size(topic: &Topic<'_>) -> BatchFinding {
     if is_large && topic.mean_bytes >= BETTER_BYTES {
         told(BatchVerdict::Healthy, seen, "leave it alone")
     } else if is_large && small_per_s.is_some() {
-        told(
-            BatchVerdict::Quiet,
-            format!("{seen}: too few to matter"),
-            "leave it alone; look again when it has more traffic",
-        )
+        let rule = format!("fewer than {LOW_BATCHES_PER_S} small batches/s (Hone's own)");
+        let action = "leave it alone; look again when it has more traffic";
+        BatchFinding { rule, ..told(BatchVerdict::Quiet, format!("{seen}: too few to matter"), action) }
     } else if small_mean >= LEAST_BYTES {
         told(
             BatchVerdict::Fair,
@@ -212,7 +212,7 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         ),
         BatchTrigger::Flush => told(
             BatchVerdict::Flusher,
-            "flush or commit less often: after many records, or after a time".to_owned() + UNTUNABLE,
+            LESS_OFTEN.to_owned() + UNTUNABLE,
             "Kafka's RecordAccumulator.beginFlush",
         ),
         BatchTrigger::OneByOne => {

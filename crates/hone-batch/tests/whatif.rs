@@ -188,6 +188,12 @@ fn the_end_of_a_transaction_closes_batches_whatever_the_linger() {
         panic!("{:?}", found.advice)
     };
     assert!((15.0..=30.0).contains(&linger_ms), "{linger_ms}");
+    // A linger that outlasts the transactions already can't bring more: only rarer commits do.
+    let (_, sets) = in_transactions(&arrivals, 20, &Client::Java4.defaults().with_linger_us(30_000), &one);
+    let gathered = gather(&sets, 3);
+    let found = what_if(&case(&gathered, 3), &Change::default(), &|| true).unwrap();
+    let advice = found.advice.unwrap();
+    assert!(matches!(advice, BatchAdvice::Commits { share, .. } if share > 0.9), "{advice:?}");
 }
 
 #[test]

@@ -219,6 +219,15 @@ pub enum BatchAdvice {
         /// What it brings.
         effect: AdvisedEffect,
     },
+    /// Most batches end with their transaction, so no linger brings much.
+    Commits {
+        /// Share of the batches that end so with the longest linger that the user tolerates, 0 to 1.
+        share: f64,
+        /// That linger, in milliseconds.
+        tolerable_ms: f64,
+        /// What it brings.
+        effect: AdvisedEffect,
+    },
     /// Nothing: batches are as large as they need to be, or can hardly be fewer.
     Keep,
     /// Senders wait for every answer, so no linger brings anything.

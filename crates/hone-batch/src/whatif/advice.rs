@@ -4,7 +4,7 @@ use hone_record::{AdvisedEffect, BatchAdvice, CheapestSetting};
 
 use super::calibrate::Unexplained;
 use super::predict::{Change, LADDER_MS};
-use super::simulate::Replay;
+use super::simulate::{Replay, Trigger};
 use super::stream::Producer;
 use crate::arrivals::floor_ms;
 
@@ -12,6 +12,8 @@ use crate::arrivals::floor_ms;
 const LEAST_SAVED: f64 = 0.05;
 /// What the longest linger has to save where it reaches neither size. Hone's own.
 const WORTH_ITS_WAIT: f64 = 0.2;
+/// From this share of batches on that end with their transaction, the transactions are to blame and not the linger. Hone's own.
+const BY_COMMITS: f64 = 0.5;
 /// A shorter linger that saves this share of what the longest does is as good. Hone's own.
 const AS_MUCH: f64 = 0.98;
 
@@ -85,12 +87,15 @@ impl Replayed<'_> {
 
     /// What the longest tolerable linger brings; where a shorter one brings as much, that one.
     fn longest(&self, tolerable_ms: f64, with: &dyn Fn(&Change) -> Replay) -> BatchAdvice {
-        let effect_of =
-            |linger_us: u64| self.effect(&with(&Change { linger_us: Some(linger_us), ..Change::default() }));
+        let replayed = |linger_us: u64| with(&Change { linger_us: Some(linger_us), ..Change::default() });
+        let effect_of = |linger_us: u64| self.effect(&replayed(linger_us));
         let longest_us = (tolerable_ms * 1e3) as u64;
-        let most = effect_of(longest_us);
-        if most.batches_change > -WORTH_ITS_WAIT {
-            return BatchAdvice::Starved { tolerable_ms, effect: most };
+        let then = replayed(longest_us);
+        let (most, share) = (self.effect(&then), then.share_of(Trigger::Commit));
+        match (most.batches_change > -WORTH_ITS_WAIT, share >= BY_COMMITS) {
+            (true, true) => return BatchAdvice::Commits { share, tolerable_ms, effect: most },
+            (true, false) => return BatchAdvice::Starved { tolerable_ms, effect: most },
+            (false, _) => {}
         }
         let shorter = LADDER_MS.iter().map(|ms| ms * 1_000);
         let shorter = shorter.filter(|us| (self.linger_us + 1..longest_us).contains(us));

@@ -111,6 +111,7 @@ fn take_over(finding: &mut BatchFinding, advice: &BatchAdvice) {
         (Reason::Time, BatchAdvice::Set { linger_ms: None, .. }) => BatchVerdict::SizeCapped,
         (Reason::Time, BatchAdvice::Set { .. }) => BatchVerdict::LingerBound,
         (Reason::Time, BatchAdvice::Waits { .. }) => BatchVerdict::SyncSender,
+        (Reason::Time, BatchAdvice::Commits { .. }) => BatchVerdict::Flusher,
         (Reason::Time, BatchAdvice::Starved { .. }) if finding.verdict == BatchVerdict::LingerBound => {
             BatchVerdict::RateStarved
         }
@@ -161,6 +162,9 @@ mod tests {
         let waits = BatchAdvice::Waits { linger_ms: Some(5.0) };
         let (verdict, action) = taken_over(BatchVerdict::LingerBound, &waits);
         assert!(verdict == BatchVerdict::SyncSender && action.starts_with("set linger to 0"), "{action}");
+        let commits = BatchAdvice::Commits { share: 0.97, tolerable_ms: 100.0, effect };
+        let (verdict, action) = taken_over(BatchVerdict::LingerBound, &commits);
+        assert!(verdict == BatchVerdict::Flusher && action.contains("97.0 % of the batches end"), "{action}");
         // What the headers say of other reasons stays.
         assert_eq!(taken_over(BatchVerdict::Flusher, &set).1, "by the headers");
         assert_eq!(taken_over(BatchVerdict::SizeCapped, &starved).1, "by the headers");

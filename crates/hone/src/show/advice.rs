@@ -1,6 +1,6 @@
 //! What to set for a topic, in words.
 
-use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, UNTUNABLE, of_a_waiting_sender};
+use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, LESS_OFTEN, UNTUNABLE, of_a_waiting_sender};
 use hone_record::{AdvisedEffect, BatchAdvice};
 
 use super::{bytes, number};
@@ -28,6 +28,12 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
                 effect_words(effect)
             )
         }
+        BatchAdvice::Commits { share, tolerable_ms, effect } => format!(
+            "{LESS_OFTEN}; {} % of the batches end with their transaction, so no linger that you tolerate helps much \
+             ({tolerable_ms} ms: {}){UNTUNABLE}",
+            number(100.0 * share),
+            effect_words(effect)
+        ),
         BatchAdvice::Keep => {
             "keep linger and batch size: no change that you tolerate saves 5 % of the batches".to_owned()
         }

@@ -1,6 +1,8 @@
 //! A proof: the table of the published case, a column for each step.
 
-use hone_record::{BatchForetold, BatchState, Comparison, Estimate, FigureOutcome, Proof, ProofStep};
+use hone_record::{
+    BatchForetold, BatchState, Comparison, Engine, Estimate, FigureOutcome, Proof, ProofStep, Workload,
+};
 
 use super::table::table;
 use super::{bytes, count, number, replica, span_us, wrapped};
@@ -189,6 +191,7 @@ fn details(step: &ProofStep) -> Vec<String> {
 pub(crate) fn notes(proof: &Proof) -> Vec<String> {
     let software: Vec<String> = proof.software.iter().map(|(who, what)| format!("{who} {what}")).collect();
     let mut notes = vec![
+        original(&proof.workload),
         proof.rule.clone(),
         of_a_column(proof),
         format!(
@@ -200,6 +203,21 @@ pub(crate) fn notes(proof: &Proof) -> Vec<String> {
     ];
     notes.extend(proof.limits.iter().cloned());
     notes
+}
+
+/// The settings before the first step.
+fn original(workload: &Workload) -> String {
+    let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = &workload.engine else {
+        return format!("Original settings: {}, {}.", of_the_topic(workload), workload.engine.name());
+    };
+    let own: String = settings.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    format!("Original settings: {}{own}. Everything else is the client's default.", of_the_topic(workload))
+}
+
+fn of_the_topic(workload: &Workload) -> String {
+    let config = workload.topic_config.iter().map(|(name, value)| format!(", {name}={value}"));
+    let config: String = config.collect();
+    format!("partitions={}, compression={}{config}", workload.partitions, workload.compression)
 }
 
 /// What a figure of the table is of.

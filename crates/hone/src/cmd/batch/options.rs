@@ -132,11 +132,16 @@ impl ProofOptions {
         if mode_is_duet && !is_program {
             bail!(Usage(format!("{place} runs already and can't be in two states at once: use --mode solo")));
         }
-        let limits = mode_is_duet.then(|| {
-        "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
-            .to_owned()
-    });
-        let limits = limits.into_iter().collect();
+        let halves = mode_is_duet.then(|| {
+            "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
+                .to_owned()
+        });
+        let others = (!is_program).then(|| {
+            format!(
+                "The CPU of {shown} covers all of its work. If other clients load it too, CPU per record shows less of the change than there is."
+            )
+        });
+        let limits = halves.into_iter().chain(others).collect();
         // Its default class; a topic's own properties say when it is another.
         let storage = match target {
             None if !desk.is_given("storage") => "fsync before an acknowledgement".to_owned(),

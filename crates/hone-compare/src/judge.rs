@@ -288,11 +288,11 @@ fn in_pairs(design: &Design, is_controlled: bool, pairs: u32) -> String {
 fn beside_words(beside: Beside) -> String {
     let [ratio, low, high] =
         [beside.mean, beside.mean - beside.half, beside.mean + beside.half].map(ratio_of);
-    format!("{ratio:.3} [{low:.3}, {high:.3}]")
+    hone_format::interval([ratio, low, high])
 }
 
 fn ratio_words(estimate: &Estimate) -> String {
-    format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+    hone_format::interval([estimate.ratio, estimate.low, estimate.high])
 }
 
 #[cfg(test)]

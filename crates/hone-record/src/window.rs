@@ -473,6 +473,16 @@ impl Window {
         self.events.iter().any(|event| event.kind == EventKind::Interrupted)
     }
 
+    /// The rate that was set, where what was due is a draw of it; otherwise that of what was due: of a shard, or of a schedule
+    /// with rates of its own.
+    pub fn asked_requests_per_s(&self) -> f64 {
+        let set = self.workload.requests_per_s;
+        let expected = set * self.duration_s;
+        // Five standard deviations of independent arrivals.
+        let is_a_draw = (self.facts.requests as f64 - expected).abs() <= 5.0 * expected.sqrt();
+        if is_a_draw { set } else { self.facts.asked_requests_per_s }
+    }
+
     /// Share of the requests that were not acknowledged, 0 to 1.
     pub fn failed_share(&self) -> f64 {
         let failed = self.facts.requests.saturating_sub(self.facts.acked_requests);

@@ -184,7 +184,7 @@ fn smallest_effect(estimate: &Estimate) -> String {
     if !detectable.is_finite() || detectable <= 1.0 {
         return "the smallest effect these pairs could have shown is not known".to_owned();
     }
-    let percent = quantity::percent_number((detectable - 1.0) * 100.0);
+    let percent = quantity::change_points((detectable - 1.0) * 100.0);
     format!(
         "the smallest effect these pairs would have shown, in four of five such runs, is {percent}{NBSP}%"
     )
@@ -208,7 +208,7 @@ fn claim(comparison: &Comparison, metric: Metric, difference: &str) -> String {
 }
 
 fn difference(ratio: f64, wording: &Wording) -> String {
-    let percent = quantity::percent_number(((ratio - 1.0) * 100.0).abs());
+    let percent = quantity::change_points(((ratio - 1.0) * 100.0).abs());
     format!("{percent}{NBSP}% {}", if ratio < 1.0 { wording.less } else { wording.more })
 }
 
@@ -230,7 +230,7 @@ fn same_side(estimate: &Estimate) -> bool {
 fn sorted_percent(low: f64, high: f64) -> [String; 2] {
     let mut sizes = [low, high].map(|ratio| ((ratio - 1.0) * 100.0).abs());
     sizes.sort_by(f64::total_cmp);
-    sizes.map(quantity::percent_number)
+    sizes.map(quantity::change_points)
 }
 
 /// Confidence of an interval, as `95 %`.
@@ -365,7 +365,7 @@ fn may_hide(control: &Estimate, effect: &Estimate) -> bool {
 /// How a window ended, in one sentence.
 pub(crate) fn outcome(window: &Window) -> String {
     let facts = &window.facts;
-    let asked = quantity::significant(facts.asked_requests_per_s);
+    let asked = quantity::plain(window.asked_requests_per_s());
     let reached = quantity::significant(facts.reached_requests_per_s);
     match &window.outcome {
         Outcome::Steady => steady(window, &asked, &reached),

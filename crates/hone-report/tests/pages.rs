@@ -150,7 +150,7 @@ fn an_optimisation_tells_what_it_found_and_how() {
         format!("{:.3} to {:.3}", estimate.low, estimate.high),
         "A build can change at most 78 % of the CPU".to_owned(),
         "pair 7 (A/B): steal was 21 %".to_owned(),
-        "96.1 s".to_owned(),
+        "1 min 36 s".to_owned(),
         "4.90 MiB".to_owned(),
         "1.93 MiB".to_owned(),
         "9f2c4e7d1a5b3c8e6f0d2b4a7c9e1f3d5b7a9c0e2d4f6a8b1c3e5d7f9a0b2c4d".to_owned(),

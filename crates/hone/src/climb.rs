@@ -149,7 +149,7 @@ pub(crate) fn beyond_reach(window: &Window) -> Option<BeyondReach> {
                 "{name} held {} at every rate up to {} requests/s, so its capacity lies above; begin a new run that climbs further \
                  (--to, in a file climb_to)",
                 climb.slo.words(),
-                crate::show::number(climb.to_requests_per_s)
+                hone_format::exact(climb.to_requests_per_s)
             ),
             may_go_on: false,
         }),
@@ -158,7 +158,7 @@ pub(crate) fn beyond_reach(window: &Window) -> Option<BeyondReach> {
                 "before {name} broke {}, the generator itself was later than that ({}): a load that costs less to send ({}) gets further; \
                  if a neighbour did it, go on with --resume",
                 climb.slo.words(),
-                crate::show::span_us(*lateness_us_p99),
+                hone_format::time_us(*lateness_us_p99),
                 cheaper(&window.workload.engine)
             ),
             may_go_on: true,

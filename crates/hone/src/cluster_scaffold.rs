@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use hone_batch::replica::Writers;
 use hone_batch::whatif::Codec;
 use hone_batch::whatif::client::Client;
+use hone_format::{bytes, count, measured};
 use hone_record::{BatchAdvice, BatchFinding, BatchVerdict, TopicXray, WatchedClient, WhatIf};
 
 use crate::batch::replica;
-use crate::show::{bytes, count, number};
 use crate::starter::{MARK, string};
 
 /// The longest linger that is proposed.
@@ -247,10 +247,10 @@ fn recorded(found: &Found<'_>, writers: &Writers, recording: &str, compressible_
         "The topic's own producers, from {} records of the last {} s: {} records/s, {} batches/s, {} records per batch. {recording} has time, \
          producer, partition and size of each of them, and nothing of their keys and values.",
         count(writers.records.len() as u64),
-        number(found.duration_s),
-        number(figures.records_per_s),
-        number(figures.batches_per_s),
-        number(figures.records_per_batch()),
+        measured(found.duration_s),
+        measured(figures.records_per_s),
+        measured(figures.batches_per_s),
+        measured(figures.records_per_batch()),
     ));
     // Producers without an id are told apart here, and are not in the replay: what it says of one of them is of several.
     if writers.is_idempotent {
@@ -359,7 +359,7 @@ fn of_batches(found: &Found<'_>, batches_per_s: f64, compressible_share: f64, wh
     let mut out = remark(&format!(
         "The topic's batches, as they are: {} batches/s, measured while Hone looked. {why}. So the load sends finished batches, and settings of \
          the producers can't be tried.",
-        number(batches_per_s)
+        measured(batches_per_s)
     ));
     let _ = writeln!(out, "[workload.{}]", name_of(&topic.topic));
     let _ = writeln!(out, "client = \"wire\"");

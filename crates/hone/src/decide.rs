@@ -132,7 +132,7 @@ pub(crate) fn not_to_be_had(error: &anyhow::Error) -> Option<String> {
 
 /// Guard rails that are counts, which the comparator's ratios can't hold.
 pub(crate) fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guard> {
-    let percent = |share: f64| format!("{} %", show::number(share * 100.0));
+    let percent = |share: f64| format!("{} %", hone_format::measured(share * 100.0));
     let mut guards = vec![Guard {
         rule: "failed requests".to_owned(),
         seen: format!("{} before, {} after", percent(before.failed_share()), percent(after.failed_share())),
@@ -144,9 +144,9 @@ pub(crate) fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> V
             rule: "consumer lag".to_owned(),
             seen: format!(
                 "{} records before, {} after, at most {}",
-                show::count(lag),
-                show::count(now),
-                show::count(most)
+                hone_format::count(lag),
+                hone_format::count(now),
+                hone_format::count(most)
             ),
             held: now <= most,
         });
@@ -165,10 +165,10 @@ fn missing([before, after]: [&BatchState; 2]) -> Guard {
         rule: "missing records".to_owned(),
         seen: format!(
             "{} of {} before, {} of {} after",
-            show::count(before.missing_records),
-            show::count(before.acked_records),
-            show::count(after.missing_records),
-            show::count(after.acked_records)
+            hone_format::count(before.missing_records),
+            hone_format::count(before.acked_records),
+            hone_format::count(after.missing_records),
+            hone_format::count(after.acked_records)
         ),
         held: missing_share(after) <= missing_share(before),
     }
@@ -187,7 +187,7 @@ pub(crate) fn required(rule: &Rule, windows: &[Window]) -> Guard {
     // Single windows may keep what all of them together, which the table shows, do not.
     let over_all = rule.latency_over_all(told.iter().map(|(window, _)| *window));
     let together =
-        over_all.map_or(String::new(), |(us, _)| format!(", {} over all of them", show::span_us(us)));
+        over_all.map_or(String::new(), |(us, _)| format!(", {} over all of them", hone_format::time_us(us)));
     Guard {
         rule: rule.to_string(),
         seen: format!("met in {met} of {} windows that can tell{together}", told.len()),

@@ -14,7 +14,7 @@ use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 use crate::Usage;
 use crate::diagnose::{branched, image, notes_of_samples, read_samples};
 use crate::folder::read_record;
-use crate::show::count;
+use hone_format::count;
 
 /// More than this is no file of callgrind's, and no heatmap.
 const MOST_BYTES: u64 = 256 << 20;
@@ -162,7 +162,10 @@ fn of_samples(path: &Path) -> Result<Source> {
     notes.extend(notes_of_samples(&samples, &run));
     let kernel = samples.whole(None).kernel as f64 / samples.samples.max(1) as f64;
     if kernel > 0.0 {
-        notes.push(format!("{:.0} % of all samples are in the kernel, and in no map", 100.0 * kernel));
+        notes.push(format!(
+            "{} of all samples are in the kernel, and in no map",
+            hone_format::percent(kernel)
+        ));
     }
     let title = format!("{}, {} samples of {}", path.display(), count(samples.samples), samples.event);
     Ok(Source::Ran(Box::new(Ran { run, title, evidence: Evidence::Sampled, notes })))

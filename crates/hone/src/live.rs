@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hone_format::{count, measured, time_us};
 use hone_host::cpu::{self, CpuSample};
 use hone_load::Live;
 use hone_record::SeriesPoint;
 use hone_tool::interrupt;
 
 use crate::progress::Progress;
-use crate::show::{count, number, span_us};
 
 /// How often the lines are redrawn, and where nobody redraws, how often one is written.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -217,12 +217,12 @@ impl Painter {
                 "window   {} {:.0} s of {} s, {left_s:.0} s left",
                 bar(chalk.done),
                 chalk.live.at_s.min(self.duration_s),
-                number(self.duration_s)
+                measured(self.duration_s)
             ),
             format!(
                 "rate     {}/s of {}/s due   backlog {}   errors {}   retries {}",
-                number(reached),
-                number(asked),
+                measured(reached),
+                measured(asked),
                 count(chalk.live.backlog()),
                 count(chalk.live.failed),
                 count(chalk.live.retried)
@@ -246,7 +246,7 @@ impl Painter {
         }
         let (asked, reached) = self.rates();
         let mut words = vec![
-            format!("{:.0} s: {}/s of {}/s due", chalk.live.at_s, number(reached), number(asked)),
+            format!("{:.0} s: {}/s of {}/s due", chalk.live.at_s, measured(reached), measured(asked)),
             format!("backlog {}", count(chalk.live.backlog())),
         ];
         if chalk.live.failed > 0 {
@@ -269,7 +269,7 @@ impl Painter {
         let cores = |cores: Option<f64>| cores.map_or("-".to_owned(), |cores| format!("{cores:.2} cores"));
         let [target, generator] = self.cores.map(cores);
         let late =
-            chalk.second.as_ref().map_or("-".to_owned(), |second| span_us(second.generator_lag_us_p99));
+            chalk.second.as_ref().map_or("-".to_owned(), |second| time_us(second.generator_lag_us_p99));
         format!("target {target}, generator {generator}, p99 {late} late")
     }
 }
@@ -277,9 +277,9 @@ impl Painter {
 fn latency_words(second: &SeriesPoint) -> String {
     format!(
         "p50 {}, p99 {}, max {}",
-        span_us(second.latency_us_p50),
-        span_us(second.latency_us_p99),
-        span_us(second.latency_us_max)
+        time_us(second.latency_us_p50),
+        time_us(second.latency_us_p99),
+        time_us(second.latency_us_max)
     )
 }
 

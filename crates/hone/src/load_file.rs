@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         for (text, expected) in [
-            ("name = \"n\"\nrequire = [\"p99<3\"]\n", "load.toml:2: `3` is no time"),
+            ("name = \"n\"\nrequire = [\"p99<3\"]\n", "load.toml:2: invalid duration `3`"),
             ("name = \"n\"\n[workload]\nkeys = \"zip:3\"\n", "load.toml:3: unknown word `zip`"),
             ("name = \"n\"\n[workload]\nrate = 3\n", "load.toml:3: unknown key `rate`"),
             ("nme = \"n\"\n", "did you mean `name`?"),

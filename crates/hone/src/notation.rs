@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hone_format::{read_duration_s, read_seconds, read_share};
 use hone_load::sizes::mean_of;
 use hone_record::{Keys, Payload, Schedule, Sizes};
 use serde::Deserialize;
@@ -49,7 +50,7 @@ impl FromStr for Written<Schedule> {
         Ok(Self(match parts(text) {
             ("uniform" | "constant", None) => Schedule::Uniform,
             ("poisson", None) => Schedule::Poisson,
-            ("bursts", Some(every)) => Schedule::Bursts { every_ms: seconds(every)? * 1e3 },
+            ("bursts", Some(every)) => Schedule::Bursts { every_ms: read_duration_s(every)? * 1e3 },
             ("ramp", Some(to)) => Schedule::Ramp { to_requests_per_s: value(to, "rate in requests/s")? },
             ("steps", Some(rates)) => Schedule::Steps {
                 requests_per_s: rates
@@ -139,18 +140,15 @@ pub(crate) fn payload(text: &str, compressible_share: f64) -> Payload {
     }
 }
 
-/// `5%` or `0.05`, from 0.1 % to a hundredfold; above 1 only with `%`, since whoever writes 5 means 5 %.
+/// The least [`share`].
+const LEAST_SHARE: f64 = 0.001;
+
+/// `5%` or `0.05`, from 0.1 % to a hundredfold.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let (share, most) = match text.trim().strip_suffix('%') {
-        Some(percent) => (percent.trim().parse::<f64>().map(|percent| percent / 100.0), 100.0),
-        None => (text.trim().parse::<f64>(), 1.0),
-    };
-    match share {
-        Ok(share) if (0.001..=most).contains(&share) => Ok(share),
-        Ok(share) if share > most && most == 1.0 => {
-            Err(format!("`{text}` would be {} %; write 5% or 0.05, and shares above 1 with %", share * 100.0))
-        }
-        _ => Err(format!("`{text}` is no share; write 5% or 0.05, at least 0.1%")),
+    let found = read_share(text)?;
+    match (LEAST_SHARE..=100.0).contains(&found) {
+        true => Ok(found),
+        false => Err(format!("invalid share `{text}`: use at least 0.1%, for example `5%` or `0.05`")),
     }
 }
 
@@ -188,28 +186,6 @@ impl<'de> serde::Deserialize<'de> for Share {
     }
 }
 
-/// A time with its unit, in seconds: `500us`, `2ms`, `30s`, `5m`, `1h`.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err("the time is missing; write a number and ns, us, ms, s, m or h, as in 2ms".to_owned());
-    }
-    let digits = text.trim_end_matches(|letter: char| letter.is_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        // Nothing is nothing in every unit.
-        "" if digits.parse() == Ok(0.0) => return Ok(0.0),
-        _ => return Err(format!("`{text}` is no time; write a number and ns, us, ms, s, m or h, as in 2ms")),
-    };
-    let number: f64 = value(digits, "number")?;
-    Ok(number * factor)
-}
-
 /// A length of time that may go without its unit, which is then seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Seconds(pub(crate) f64);
@@ -218,7 +194,7 @@ impl FromStr for Seconds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().or_else(|_| seconds(text)).map(Self)
+        read_seconds(text).map(Self)
     }
 }
 
@@ -261,7 +237,7 @@ mod tests {
             ("poison", "unknown word `poison`; did you mean `poisson`?"),
             ("burst:2ms", "did you mean `bursts:2ms`?"),
             ("bursts", "bursts:2ms"),
-            ("bursts:2", "`2` is no time"),
+            ("bursts:2", "invalid duration `2`"),
             ("ramp", "ramp:5000"),
             ("ramp:fast", "`fast` is no rate"),
             ("steps:1,,2", "the rate in requests/s is missing"),
@@ -298,16 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn times_have_units_and_lengths_may_go_without() {
-        for (text, expected) in
-            [("500us", 5e-4), ("2ms", 2e-3), ("1.5s", 1.5), ("2m", 120.0), ("1h", 3_600.0)]
-        {
-            assert!((seconds(text).unwrap() - expected).abs() < 1e-12, "{text}");
-        }
+    fn a_length_of_time_may_go_without_its_unit() {
         assert_eq!("30".parse(), Ok(Seconds(30.0)));
         assert_eq!("30s".parse(), Ok(Seconds(30.0)));
-        for text in ["", "s", "2 weeks", "-"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
     }
 }

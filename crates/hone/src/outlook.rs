@@ -32,8 +32,9 @@ pub(crate) fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> 
     let smallest =
         Outlook::new(&design.rule, primary, pairs)?.smallest_effect(layout, &mut Widths::default());
     let shown = smallest.map(|ratio| 1.0 - 1.0 / ratio);
-    let detected = shown
-        .map_or("no saving at all".to_owned(), |saved| format!("a saving of {:.1} % or more", saved * 100.0));
+    let detected = shown.map_or("no saving at all".to_owned(), |saved| {
+        format!("a saving of {} or more", hone_format::change_size(1.0 - saved))
+    });
     let told = format!(
         "The first {controls} A/A pairs predict that the planned {} pairs detect {detected}",
         layout.pairs

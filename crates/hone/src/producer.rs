@@ -1,10 +1,10 @@
 //! Settings of a producer in words that belong to no client: `linger=5ms`, `batch-size=64KiB`.
 
 use hone_batch::settings::Change;
+use hone_format::{read_bytes, read_duration_s};
 use hone_kafka::Codec;
 
 use crate::experiment::{Acks, did_you_mean, nearest};
-use crate::notation::seconds;
 
 /// The words, with what they take.
 pub(crate) const WORDS: [&str; 8] =
@@ -18,7 +18,7 @@ pub(crate) fn set(change: &mut Change, word: &str, value: &str) -> Result<(), St
     match word {
         "linger" => change.linger_us = Some(linger_us(value)?),
         "batch-size" => {
-            let size = bytes(value)?;
+            let size = read_bytes(value)?;
             change.batch_bytes =
                 Some(u32::try_from(size).map_err(|_| format!("`{value}` is too large for a batch"))?);
         }
@@ -32,7 +32,7 @@ pub(crate) fn set(change: &mut Change, word: &str, value: &str) -> Result<(), St
             change.idempotent =
                 Some(value.parse().map_err(|_| format!("`{value}` is neither true nor false"))?);
         }
-        "buffer-memory" => change.buffer_bytes = Some(bytes(value)?),
+        "buffer-memory" => change.buffer_bytes = Some(read_bytes(value)?),
         _ => {
             let near = did_you_mean(nearest(word, WORDS.into_iter()));
             return Err(format!("unknown setting `{word}`{near}; there are {}", WORDS.join(", ")));
@@ -46,30 +46,11 @@ pub(crate) fn linger_us(text: &str) -> Result<u64, String> {
     if text.trim() == "0" {
         return Ok(0);
     }
-    let found = seconds(text).map_err(|_| format!("`{text}` is no time; write 5ms, 500us or 0"))?;
+    let found = read_duration_s(text)?;
     if !(0.0..=86_400.0).contains(&found) {
         return Err(format!("`{text}` is no linger; it lies between 0 and a day"));
     }
     Ok((found * 1e6).round() as u64)
-}
-
-/// `65536`, `64KiB`, `1MiB`, `100kB`.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "kB" | "KB" => 1_000,
-        "KiB" => 1 << 10,
-        "MB" => 1_000_000,
-        "MiB" => 1 << 20,
-        "GB" => 1_000_000_000,
-        "GiB" => 1 << 30,
-        _ => return Err(format!("`{text}` is no size; write 65536, 64KiB or 1MiB")),
-    };
-    let found = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    found.ok_or_else(|| format!("`{text}` is no size; write 65536, 64KiB or 1MiB"))
 }
 
 pub(crate) fn codec(text: &str) -> Result<Codec, String> {
@@ -84,20 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_lingers_are_exact() {
-        for (text, expected) in [
-            ("65536", 65_536),
-            ("64KiB", 65_536),
-            ("64 KiB", 65_536),
-            ("1MiB", 1 << 20),
-            ("100kB", 100_000),
-            ("7B", 7),
-        ] {
-            assert_eq!(bytes(text), Ok(expected), "{text}");
-        }
-        for text in ["", "KiB", "-1", "1.5MiB", "64kib", "99999999999GiB"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
+    fn lingers_are_exact() {
         for (text, expected) in [("5ms", 5_000), ("500us", 500), ("0", 0), ("0.5ms", 500), ("1s", 1_000_000)]
         {
             assert_eq!(linger_us(text), Ok(expected), "{text}");

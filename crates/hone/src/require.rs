@@ -3,14 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hone_format::{count, measured, read_duration_s, time_us};
 use hone_record::{
     Bounds, EndToEnd, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, Workload, percentile,
     samples_for,
 };
 
 use crate::experiment::{did_you_mean, nearest};
-use crate::notation::seconds;
-use crate::show::{count, number, span_us};
 use crate::{Ending, Usage};
 
 /// A rule.
@@ -145,7 +144,7 @@ impl Unit {
     fn read(self, text: &str) -> Result<f64, String> {
         let plain = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("`{text}` is no number"));
         match self {
-            Self::Time => seconds(text).map(|seconds| seconds * 1e6),
+            Self::Time => read_duration_s(text).map(|seconds| seconds * 1e6),
             Self::Requests | Self::Records => plain(text.trim().trim_end_matches("/s")),
             Self::Count => plain(text),
             Self::Share => match text.trim().strip_suffix('%') {
@@ -157,11 +156,11 @@ impl Unit {
 
     fn write(self, value: f64) -> String {
         match self {
-            Self::Time => span_us(value),
-            Self::Requests | Self::Records => format!("{}/s", number(value)),
+            Self::Time => time_us(value),
+            Self::Requests | Self::Records => format!("{}/s", measured(value)),
             Self::Count if value.fract() == 0.0 => count(value as u64),
-            Self::Count => number(value),
-            Self::Share => format!("{} %", number(value * 100.0)),
+            Self::Count => measured(value),
+            Self::Share => format!("{} %", measured(value * 100.0)),
         }
     }
 
@@ -181,7 +180,7 @@ impl Unit {
 
 /// As figures are shown, unless that is another number.
 fn in_full(value: f64) -> String {
-    let shown = number(value);
+    let shown = measured(value);
     let same = |read: f64| (read - value).abs() <= 1e-9 * value.abs();
     match shown.replace(',', "").parse::<f64>() {
         Ok(read) if same(read) => shown,
@@ -263,8 +262,8 @@ impl Told {
 }
 
 fn too_few(latency: &Hdr, quantile: f64) -> String {
-    let needed = number(samples_for(quantile) as f64);
-    format!("too few samples: {}, needed {needed}", number(latency.count() as f64))
+    let needed = measured(samples_for(quantile) as f64);
+    format!("too few samples: {}, needed {needed}", measured(latency.count() as f64))
 }
 
 impl fmt::Display for What {
@@ -443,7 +442,7 @@ impl Rule {
             _ => match self.what.of(window) {
                 Ok(told) => match (self.weigh(told), self.own_lateness_us(window)) {
                     (Some(false), Some(own_us)) if own_us > self.limit => {
-                        (None, None, Some(format!("{LATER_ITSELF}: {}", span_us(own_us))))
+                        (None, None, Some(format!("{LATER_ITSELF}: {}", time_us(own_us))))
                     }
                     (met, _) => (met.map(|_| told.least), met, self.beside(told, window)),
                 },
@@ -543,7 +542,7 @@ mod tests {
     fn what_is_no_rule_says_what_would_be() {
         for (text, expected) in [
             ("p99", "write for example p99<3ms"),
-            ("p99<3", "`3` is no time"),
+            ("p99<3", "invalid duration `3`"),
             ("p100<3ms", "unknown metric `p100`"),
             ("thruput>3", "did you mean `throughput`?"),
             ("lag<=two", "`two` is no number"),

@@ -196,9 +196,9 @@ fn kafka_python_takes_its_lines() {
 fn contradictions_and_values_that_are_none_are_usage_errors() {
     for (words, expected) in [
         (&["--idempotence", "true", "--acks", "1"][..], "idempotence needs acks=all"),
-        (&["--linger", "5"], "`5` is no time; write 5ms"),
+        (&["--linger", "5"], "invalid duration `5`: use a number with ms"),
         (&["--client", "jave", "--linger", "5ms"], "there are java, librdkafka"),
-        (&["--batch-size", "64kib"], "is no size"),
+        (&["--batch-size", "64kib"], "invalid size `64kib`"),
         (&[], "nothing to change"),
     ] {
         hone(&[&["batch", "settings"], words].concat()).expect_code(2).expect_error(expected);

@@ -5,10 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What every room may know.
-const FOUNDATIONS: [&str; 4] = ["hone-record", "hone-tool", "hone-kafka", "hone-store"];
+const FOUNDATIONS: [&str; 5] = ["hone-format", "hone-record", "hone-tool", "hone-kafka", "hone-store"];
 /// What the foundations may know of each other.
-const BELOW: [(&str, &[&str]); 4] =
-    [("hone-record", &[]), ("hone-kafka", &[]), ("hone-tool", &["hone-record"]), ("hone-store", &[])];
+const BELOW: [(&str, &[&str]); 5] = [
+    ("hone-format", &[]),
+    ("hone-record", &[]),
+    ("hone-kafka", &[]),
+    ("hone-tool", &["hone-record"]),
+    ("hone-store", &[]),
+];
 /// The only one that walks between rooms.
 const PROGRAM: &str = "hone";
 

@@ -184,7 +184,7 @@ fn rules_decide_the_exit_code() {
     assert!(ran.stdout.contains("can't be told: too few samples"), "{}", ran.stdout);
     let ran = with(&["--require", "lag<=2"]).expect_code(1);
     assert!(ran.stdout.contains("--consumers"), "{}", ran.stdout);
-    with(&["--require", "p99<3"]).expect_code(2).expect_error("`3` is no time");
+    with(&["--require", "p99<3"]).expect_code(2).expect_error("invalid duration `3`");
 }
 
 #[test]

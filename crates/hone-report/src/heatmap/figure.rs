@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use hone_format::exact_bytes;
 use hone_record::{HeatSource, Heatmap, joined_name};
 
-use super::grid::size;
-use super::words::{percent, side};
+use super::words::side;
 use crate::escape::{Element, Markup, el};
-use crate::quantity::NONE;
+use crate::quantity::{NONE, percent};
 use crate::table::{Cell, Column, Table};
 
 const WIDTH: f64 = 720.0;
@@ -84,15 +84,15 @@ fn curve(map: &Heatmap, unit: u64) -> Option<Element> {
     let reach = (most as f64).log2().max(1.0);
     let x = |units: u64| LEFT + (WIDTH - LEFT - 10.0) * (units.max(1) as f64).log2() / reach;
     let y = |share: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share);
-    let name = format!("Share of the execution in the hottest units of {}", size(unit));
+    let name = format!("Share of the execution in the hottest units of {}", exact_bytes(unit));
     let mut out = picture(WIDTH, HEIGHT, &name);
     for share in [0.0, 0.5, 0.9, 1.0] {
         out = out.child(line("heat-axis", (LEFT, y(share)), (WIDTH - 10.0, y(share))));
-        out = out.child(text(LEFT - 6.0, y(share) + 4.0, "end", &format!("{:.0} %", 100.0 * share)));
+        out = out.child(text(LEFT - 6.0, y(share) + 4.0, "end", &hone_format::exact_percent(share)));
     }
     for power in (0..=reach as u32).step_by(2) {
         let units = 1_u64 << power;
-        out = out.child(text(x(units), HEIGHT - BOTTOM + 16.0, "middle", &size(units * unit)));
+        out = out.child(text(x(units), HEIGHT - BOTTOM + 16.0, "middle", &exact_bytes(units * unit)));
     }
     out = out.child(text(WIDTH / 2.0, HEIGHT - 6.0, "middle", &name));
     let mut told: Vec<u64> = Vec::new();

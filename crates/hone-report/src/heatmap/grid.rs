@@ -48,12 +48,3 @@ pub fn grid(map: &Heatmap, rows: usize, columns: u64) -> Grid {
     });
     Grid { unit_bytes, columns, most, sides: sides.collect() }
 }
-
-/// `64 B`, `4 KiB`, `2 MiB`.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        bytes => format!("{bytes} B"),
-    }
-}

@@ -12,7 +12,7 @@
   const STOPS = data.stops;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const hex = (value) => "0x" + value.toString(16);
-  const percent = (share) => (share >= 0.1 ? (100 * share).toFixed(1) : (100 * share).toPrecision(3)) + " %";
+  const percent = (share) => (share > 0 ? (100 * share).toPrecision(3) : "0") + " %";
   const down = (value, unit) => value - (value % unit);
   const many = (value, one, more) => value.toLocaleString("en") + " " + (value === 1 ? one : more);
 

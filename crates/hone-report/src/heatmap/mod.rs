@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::escape::{Element, Markup, el};
 use crate::page::STYLE;
 
-pub use grid::{Grid, Row, grid, size};
+pub use grid::{Grid, Row, grid};
 pub use png::png;
 pub(crate) use svg::style as picture_style;
 pub use svg::svg;

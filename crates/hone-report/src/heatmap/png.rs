@@ -1,10 +1,11 @@
 //! The map as pixels: where neither a script nor a vector can be shown. The words are in the file's text fields.
 
+use hone_format::{exact_bytes, percent};
 use hone_record::Heatmap;
 
 use super::colour::{STEPS, on_paper, step};
-use super::grid::{Grid, Row, grid, size};
-use super::words::{percent, title};
+use super::grid::{Grid, Row, grid};
+use super::words::title;
 
 const ROWS: usize = 96;
 const COLUMNS: u64 = 64;
@@ -27,7 +28,7 @@ pub fn png(map: &Heatmap) -> Result<Vec<u8>, String> {
     let words = format!(
         "rows of {} cells of {}; the darkest is {} of the execution",
         grid.columns,
-        size(grid.unit_bytes),
+        exact_bytes(grid.unit_bytes),
         percent(grid.most)
     );
     let told = |error: ::png::EncodingError| format!("the picture can't be encoded: {error}");

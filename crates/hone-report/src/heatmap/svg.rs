@@ -1,10 +1,11 @@
 //! The map as one picture, for other pages: light and dark, no script.
 
+use hone_format::{exact_bytes, percent};
 use hone_record::Heatmap;
 
 use super::colour::{STEPS, css, on_dark, on_paper, step};
-use super::grid::{Row, grid, size};
-use super::words::{percent, side};
+use super::grid::{Row, grid};
+use super::words::side;
 use crate::escape::{Element, Markup, el};
 
 const ROWS: usize = 48;
@@ -128,7 +129,8 @@ fn legend(most: f64, unit_bytes: u64, y: f64) -> Vec<Element> {
         .map(|(at, class)| rect(class, LABELS + 14.0 * at as f64, y, 14.0))
         .collect();
     let low = most / 10_f64.powf(hone_record::HEAT_DECADES);
-    let words = format!("{} to {} of the execution in {}", percent(low), percent(most), size(unit_bytes));
+    let words =
+        format!("{} to {} of the execution in {}", percent(low), percent(most), exact_bytes(unit_bytes));
     out.push(text(LABELS + 14.0 * STEPS as f64 + 8.0, y + 8.0, "soft", &words));
     out
 }

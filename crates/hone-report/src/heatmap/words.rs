@@ -1,10 +1,10 @@
 //! The words and tables of a heatmap's page.
 
+use hone_format::exact_bytes;
 use hone_record::{HeatPlace, HeatSource, Heatmap};
 
-use super::grid::size;
 use crate::escape::{Element, Markup, el};
-use crate::quantity::count;
+use crate::quantity::{count, percent};
 use crate::table::{Cell, Column, Table};
 
 /// Rows of the tables.
@@ -28,15 +28,6 @@ pub(super) fn side(map: &Heatmap, index: usize) -> String {
         (1, _) => name.to_owned(),
         (_, 0) => format!("before: {name}"),
         _ => format!("after: {name}"),
-    }
-}
-
-pub(super) fn percent(share: f64) -> String {
-    match 100.0 * share {
-        large if large >= 9.995 => format!("{large:.1} %"),
-        middle if middle >= 0.01 => format!("{middle:.2} %"),
-        small if small > 0.0 => format!("{small:.1e} %"),
-        _ => "0 %".to_owned(),
     }
 }
 
@@ -88,7 +79,8 @@ fn facts(map: &Heatmap) -> Table {
     });
     let marks = map.sides.first().map(|side| side.marks.clone()).unwrap_or_default();
     for mark in marks {
-        let name = format!("at best in {} ({} of {})", mark.structure, mark.units, size(mark.unit_bytes));
+        let name =
+            format!("at best in {} ({} of {})", mark.structure, mark.units, exact_bytes(mark.unit_bytes));
         row(&name, &|side| {
             let found = side.marks.iter().find(|found| found.structure == mark.structure);
             found.map_or_else(|| "–".to_owned(), |found| percent(found.share))

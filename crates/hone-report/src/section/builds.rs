@@ -50,7 +50,7 @@ fn sizes(table: &mut Table, artifacts: &[Artifact], baseline: &Artifact) {
         };
         table.row(Markup::text(title), artifacts.iter().map(cell).collect());
     };
-    row("build time", |artifact| artifact.build_s, quantity::wall_s);
+    row("build time", |artifact| artifact.build_s, quantity::duration);
     row("file size", |artifact| artifact.file_bytes as f64, |bytes| quantity::bytes(bytes as u64));
     row(".text size", |artifact| artifact.text_bytes as f64, |bytes| quantity::bytes(bytes as u64));
 }
@@ -118,7 +118,7 @@ fn discarded(applied: &ProfileApplied) -> Markup {
     let weight = if applied.discarded_count > 0 && percent < 0.05 {
         format!("below 0.1{}%", quantity::NBSP)
     } else {
-        quantity::share(applied.discarded_weight)
+        quantity::percent(applied.discarded_weight)
     };
     let functions = quantity::counted(applied.discarded_functions, "function", "functions");
     lines([weight, format!("{functions} with changed code")])

@@ -47,8 +47,8 @@ pub(crate) fn parts(cpu_us: f64, user_share: f64, each: &str) -> Markup {
     let figures = format!(
         "{} CPU per {each}: {} the target's user code, libraries with it, {} the kernel's.",
         quantity::time_us(cpu_us),
-        quantity::share(share),
-        quantity::share(1.0 - share)
+        quantity::percent(share),
+        quantity::percent(1.0 - share)
     );
     Markup::default().with(bar(share)).with(el("p").text(&figures))
 }

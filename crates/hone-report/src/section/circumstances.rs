@@ -36,7 +36,7 @@ pub(crate) fn machine(machine: &Machine) -> Element {
     let paranoid = machine.perf_event_paranoid.map_or("unknown".to_owned(), |level| level.to_string());
     table.fact("perf_event_paranoid", &paranoid);
     table.fact("load average, 1 min", &quantity::significant(machine.load_average_1m));
-    table.fact("stolen CPU time since boot", &quantity::share(machine.steal_share));
+    table.fact("stolen CPU time since boot", &quantity::percent(machine.steal_share));
     section("machine", "The machine").child(table.finish())
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn environment(found: &Environment) -> Element {
     table.fact("replicas of the topic", &counted(u64::from(found.replicas.unwrap_or(0))));
     table.fact("security", known(&found.security));
     let pressure: Vec<String> =
-        found.pressure.iter().map(|(name, share)| format!("{name} {}", quantity::share(*share))).collect();
+        found.pressure.iter().map(|(name, share)| format!("{name} {}", quantity::percent(*share))).collect();
     table.fact("time in which some task waited for", known(&pressure.join(", ")));
     section("environment", "The environment")
         .child(table.finish())

@@ -36,10 +36,10 @@ pub(crate) fn of(comparison: &Comparison, evidence: &Evidence) -> Option<Element
         row("generator's CPU per request", &|arm| spread(arm, generator_us_per_request, quantity::time_us));
     }
     row("stolen by the hypervisor", &|arm| {
-        spread(arm, |window| Some(window.facts.steal_share), quantity::share)
+        spread(arm, |window| Some(window.facts.steal_share), quantity::percent)
     });
     row("used by everybody else", &|arm| {
-        spread(arm, |window| Some(window.facts.others_share), quantity::share)
+        spread(arm, |window| Some(window.facts.others_share), quantity::percent)
     });
     Some(table.finish())
 }
@@ -87,9 +87,9 @@ mod tests {
             window.facts.steal_share = steal;
         }
         let arm: Vec<&Window> = windows.iter().collect();
-        let told = spread(&arm, |window| Some(window.facts.steal_share), quantity::share);
-        assert_eq!(told.replace(quantity::NBSP, " "), "2.0 % / 30.0 %");
-        assert_eq!(spread(&[], |window| Some(window.facts.steal_share), quantity::share), NONE);
+        let told = spread(&arm, |window| Some(window.facts.steal_share), quantity::percent);
+        assert_eq!(told.replace(quantity::NBSP, " "), "2.00 % / 30.0 %");
+        assert_eq!(spread(&[], |window| Some(window.facts.steal_share), quantity::percent), NONE);
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn promised(pilot: &Pilot) -> String {
     if let Some(why) = &pilot.no_promise {
         return format!("Nothing was promised: {why}.");
     }
-    let percent = |ratio: f64| format!("{} %", quantity::percent_number((ratio - 1.0) * 100.0));
+    let percent = |ratio: f64| format!("{} %", quantity::change_points((ratio - 1.0) * 100.0));
     let promise = |promise: &hone_record::Promise| match promise.detectable_ratio {
         Some(ratio) => format!("{} {}", promise.metric.label(), percent(ratio)),
         None => format!("{} nothing", promise.metric.label()),

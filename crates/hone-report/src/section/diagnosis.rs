@@ -209,7 +209,7 @@ fn found(variant: &VariantFacts, foretelling: &Foretelling, comparisons: &[Compa
     let verdict = judged.verdict();
     let ratio = judged.primary().map(|primary| {
         let estimate = &primary.estimate;
-        format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+        hone_format::interval([estimate.ratio, estimate.low, estimate.high])
     });
     let right = foretelling
         .expected

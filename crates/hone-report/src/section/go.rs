@@ -60,17 +60,13 @@ fn table(spots: &HotSpots) -> Table {
             Markup::text(&row.function),
             vec![
                 Cell::number(&figure(row.flat, &spots.unit)),
-                Cell::number(&share(row.flat_share)),
+                Cell::number(&quantity::percent(row.flat_share)),
                 Cell::number(&figure(row.cumulative, &spots.unit)),
-                Cell::number(&share(row.cumulative_share)),
+                Cell::number(&quantity::percent(row.cumulative_share)),
             ],
         );
     }
     table
-}
-
-fn share(share: f64) -> String {
-    if share.is_finite() { quantity::share(share) } else { NONE.to_owned() }
 }
 
 fn figure(value: u64, unit: &str) -> String {
@@ -119,7 +115,7 @@ fn title(row: &GoBenchmark) -> String {
 
 fn cells(row: &GoBenchmark) -> Vec<Cell> {
     let span = |span: Option<[f64; 3]>| match span.filter(|span| span.iter().all(|end| end.is_finite())) {
-        Some([ratio, low, high]) => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
+        Some(span) => hone_format::interval(span),
         None => NONE.to_owned(),
     };
     let verdict = match row.verdict {

@@ -72,7 +72,7 @@ pub(crate) fn window(window: &Window) -> Element {
         "{} · {} · {} measured",
         quantity::date_utc(window.started_unix_ms),
         window.address,
-        quantity::wall_s(window.duration_s)
+        quantity::duration(window.duration_s)
     );
     header("Load run", &title)
         .child(el("p").class("sentence").text(&sentence::outcome(window)))

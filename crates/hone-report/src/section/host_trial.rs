@@ -92,8 +92,8 @@ fn stalls(counts: &StallCounts) -> String {
             "{} in {} of {windows} windows, {} together, the longest {}",
             quantity::count(stalls),
             counts.windows_with,
-            quantity::wall_s(counts.total_s),
-            quantity::wall_s(counts.longest_s)
+            quantity::duration(counts.total_s),
+            quantity::duration(counts.longest_s)
         ),
     }
 }

@@ -53,7 +53,7 @@ fn required(window: &Window) -> Option<Element> {
 fn measured_words(value: f64, unit: &str) -> String {
     match unit {
         "µs" => quantity::time_us(value),
-        "share" => quantity::share(value),
+        "share" => quantity::percent(value),
         unit => format!("{}{NBSP}{unit}", quantity::significant(value)),
     }
 }
@@ -108,7 +108,7 @@ fn batches(window: &Window) -> Option<Element> {
         let source = match topic.source {
             BatchSource::OwnFrames => "the generator’s own requests".to_owned(),
             BatchSource::Fetched => {
-                format!("batch headers read back ({} of them)", quantity::share(topic.seen_share))
+                format!("batch headers read back ({} of them)", quantity::percent(topic.seen_share))
             }
         };
         let cells = vec![
@@ -144,9 +144,9 @@ fn split(window: &Window) -> Option<Element> {
 fn facts(window: &Window) -> Element {
     let facts = &window.facts;
     let mut table = Table::facts("Counts, rates and CPU");
-    let rate = |value: f64| format!("{}{NBSP}requests/s", quantity::significant(value));
-    table.fact("asked for", &rate(facts.asked_requests_per_s));
-    table.fact("reached", &rate(facts.reached_requests_per_s));
+    let rate = |value: &str| format!("{value}{NBSP}requests/s");
+    table.fact("asked for", &rate(&quantity::plain(window.asked_requests_per_s())));
+    table.fact("reached", &rate(&quantity::significant(facts.reached_requests_per_s)));
     table.fact("requests due", &quantity::count(facts.requests));
     table.fact("requests acknowledged", &quantity::count(facts.acked_requests));
     table.fact("records acknowledged", &quantity::count(facts.acked_records));
@@ -156,7 +156,7 @@ fn facts(window: &Window) -> Element {
         table.fact("sent again after", &named(&facts.retries));
     }
     if let Some(times) = facts.answer_times {
-        table.fact("answers with the kernel's time", &quantity::share(times.stamped_share()));
+        table.fact("answers with the kernel's time", &quantity::percent(times.stamped_share()));
     }
     for metric in [Metric::CpuPerRecord, Metric::UserCpuPerRecord, Metric::CpuPerRequest] {
         let value = window.value(metric).map_or_else(|| no_cpu(window).to_owned(), quantity::time_us);
@@ -176,8 +176,8 @@ fn facts(window: &Window) -> Element {
         table.fact("CPU limit", &limit.stopped_words("the target"));
     }
     table.fact("generator's CPU", &cpu(facts.generator_cpu));
-    table.fact("stolen by the hypervisor", &format!("{} of all cores", quantity::share(facts.steal_share)));
-    table.fact("used by everybody else", &format!("{} of all cores", quantity::share(facts.others_share)));
+    table.fact("stolen by the hypervisor", &format!("{} of all cores", quantity::percent(facts.steal_share)));
+    table.fact("used by everybody else", &format!("{} of all cores", quantity::percent(facts.others_share)));
     table.finish()
 }
 
@@ -196,9 +196,9 @@ fn named(counts: &BTreeMap<String, u64>) -> String {
 }
 
 fn cpu(cpu: CpuSeconds) -> String {
-    let total = quantity::wall_s(cpu.total_s);
+    let total = quantity::duration(cpu.total_s);
     cpu.user_share
-        .map_or(total.clone(), |share| format!("{total}, {} of it user code", quantity::share(share)))
+        .map_or(total.clone(), |share| format!("{total}, {} of it user code", quantity::percent(share)))
 }
 
 /// `812 MiB at most, 790 MiB on average (resident set)`.

@@ -95,7 +95,7 @@ fn figures(row: &mut Row<'_>, unknown: &str) {
     }
     row("CPU, cores", &|state| state.cores().map(quantity::significant), unknown);
     row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), unknown);
-    row("network sent a second", &|state| Some(quantity::network(state.sent_bytes_per_s()?)), unknown);
+    row("network sent a second", &|state| Some(quantity::throughput(state.sent_bytes_per_s()?)), unknown);
     row("requests a second", &|state| state.requests_per_s().map(quantity::significant), unknown);
     row("batches a second", &|state| state.batches_per_s().map(quantity::significant), unknown);
     row("bytes a batch", &|state| state.bytes_per_batch().map(quantity::significant), unknown);

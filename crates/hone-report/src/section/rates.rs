@@ -16,24 +16,18 @@ pub(crate) fn knee_sentence(found: &Capacity) -> String {
         (Some(held), Some(failed)) => {
             format!(
                 "{promise} holds up to {} requests/s and breaks by {}.",
-                rate_words(held),
-                rate_words(failed)
+                hone_format::rate(held),
+                hone_format::rate(failed)
             )
         }
-        (Some(held), None) => format!("{promise} holds at {} requests/s.", rate_words(held)),
+        (Some(held), None) => format!("{promise} holds at {} requests/s.", hone_format::rate(held)),
         (None, Some(failed)) => {
-            format!("{promise} breaks at {} requests/s; no lower rate was confirmed.", rate_words(failed))
+            format!(
+                "{promise} breaks at {} requests/s; no lower rate was confirmed.",
+                hone_format::rate(failed)
+            )
         }
         (None, None) => format!("No rate was confirmed for {promise}."),
-    }
-}
-
-/// Rates of a search have four digits, so that they can be asked for again.
-fn rate_words(requests_per_s: f64) -> String {
-    if requests_per_s >= 100.0 {
-        quantity::count(requests_per_s.round() as u64)
-    } else {
-        quantity::significant(requests_per_s)
     }
 }
 
@@ -268,7 +262,7 @@ fn said_by(group: &[&CurvePoint]) -> String {
 
 fn rate_words_of(position: f64, over: CurveOver) -> String {
     match over {
-        CurveOver::Rate => rate_words(position),
+        CurveOver::Rate => hone_format::rate(position),
         CurveOver::RecordsPerBatch => quantity::plain(position),
     }
 }

@@ -146,7 +146,7 @@ fn judged_cells(judgement: &Judgement) -> Vec<Cell> {
 
 fn sees(estimate: &Estimate) -> String {
     if estimate.detectable_ratio.is_finite() && estimate.detectable_ratio > 1.0 {
-        let percent = quantity::percent_number((estimate.detectable_ratio - 1.0) * 100.0);
+        let percent = quantity::change_points((estimate.detectable_ratio - 1.0) * 100.0);
         format!("sees ≥{NBSP}{percent}{NBSP}%")
     } else {
         String::new()

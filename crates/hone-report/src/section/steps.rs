@@ -17,7 +17,7 @@ pub(crate) fn of(steps: &[StepReceipt]) -> Element {
         .child(el("p").text(&format!(
             "{} in {} altogether.",
             quantity::counted(steps.len() as u64, "step", "steps"),
-            quantity::wall_s(total)
+            quantity::duration(total)
         )))
         .child(el("ol").class("steps").children(steps.iter().map(step)))
 }
@@ -25,7 +25,7 @@ pub(crate) fn of(steps: &[StepReceipt]) -> Element {
 fn step(step: &StepReceipt) -> Element {
     let head = el("p")
         .child(el("b").text(&step.step))
-        .child(el("span").class("took").text(&quantity::wall_s(step.took_s)))
+        .child(el("span").class("took").text(&quantity::duration(step.took_s)))
         .child(el("span").class("note").text(&step.note));
     el("li").child(head).children(step.command.as_deref().map(command))
 }

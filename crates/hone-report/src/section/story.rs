@@ -220,7 +220,7 @@ fn figures(row: &mut Row<'_>, of_operations: bool) {
     };
     row(cpu, &|state| state.cpu_us_per_record().map(quantity::time_us), "not known");
     if !of_operations {
-        let sent = |state: &BatchState| Some(quantity::network(state.sent_bytes_per_s()?));
+        let sent = |state: &BatchState| Some(quantity::throughput(state.sent_bytes_per_s()?));
         row("network sent a second", &sent, "not known");
     }
     let reached = |state: &BatchState| {

@@ -56,7 +56,7 @@ fn seen(first: &BatchState) -> Element {
     fact("records a batch", first.records_per_batch().map(quantity::significant));
     fact("bytes a batch", first.bytes_per_batch().map(quantity::significant));
     fact("batches a second", first.batches_per_s().map(quantity::significant));
-    fact("network sent a second", first.sent_bytes_per_s().map(quantity::network));
+    fact("network sent a second", first.sent_bytes_per_s().map(quantity::throughput));
     for (name, quantile) in [("p50, all windows together", 0.5), ("p99, all windows together", 0.99)] {
         fact(name, first.latency_us(quantile).map(quantity::time_us));
     }

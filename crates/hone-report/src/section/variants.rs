@@ -109,7 +109,7 @@ fn ratio(comparison: Option<&Comparison>) -> Cell {
     let words = match comparison.primary() {
         Some(primary) => {
             let estimate = &primary.estimate;
-            format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+            hone_format::interval([estimate.ratio, estimate.low, estimate.high])
         }
         None => NONE.to_owned(),
     };
@@ -155,7 +155,7 @@ fn rewriting(name: &str, done: &Rewriting) -> Element {
     if let Some(moved) = done.layout_modified {
         facts.fact("functions laid out anew", &quantity::count(moved));
     }
-    facts.fact("profile in changed functions", &quantity::share(done.stale_share));
+    facts.fact("profile in changed functions", &quantity::percent(done.stale_share));
     let short = done.shortfalls();
     if !short.is_empty() {
         facts.fact("not laid out", &short.join("; "));
@@ -191,10 +191,7 @@ fn matrix(rows: &[MatrixRow]) -> Option<Element> {
     for row in rows {
         let mut cells: Vec<Cell> = Vec::new();
         for cell in &row.cells {
-            let words = cell.ratio.map_or_else(
-                || NONE.to_owned(),
-                |[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"),
-            );
+            let words = cell.ratio.map_or_else(|| NONE.to_owned(), hone_format::interval);
             let own = if cell.own { " (its own)" } else { "" };
             cells.push(Cell::words(lines([words, format!("{}{own}", cell.verdict.label())])));
         }

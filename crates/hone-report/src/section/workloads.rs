@@ -168,7 +168,7 @@ fn schedule(schedule: &Schedule) -> String {
 fn payload(payload: &Payload) -> String {
     match payload {
         Payload::Bytes { compressible_share } => {
-            format!("bytes, {}{NBSP}compressible", quantity::share(*compressible_share))
+            format!("bytes, {}{NBSP}compressible", quantity::percent(*compressible_share))
         }
         Payload::Json { shape } => format!("JSON, {shape}"),
         Payload::File { path, .. } => format!("lines of {path}"),

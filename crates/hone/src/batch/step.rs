@@ -365,7 +365,7 @@ mod tests {
             ("", "changes nothing"),
             ("linger", "has no `=`"),
             ("lingr=5ms", "did you mean `linger`"),
-            ("linger=5", "is no time"),
+            ("linger=5", "invalid duration `5`"),
             ("producers=0", "no number of producers"),
             ("acks=1,idempotence=true", "idempotence needs acks=all"),
             ("host.vm.swappiness=1", "unknown setting"),

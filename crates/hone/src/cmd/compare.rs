@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
+use hone_format::read_seconds;
 use hone_load::Security;
 use hone_record::{Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOutcome, Pilot, Workload};
 use hone_tool::System;
@@ -681,18 +682,15 @@ impl Asked {
     }
 }
 
-/// `300`, `90s`, `5m`, `1h`.
+/// A budget: `300`, `90s`, `5m`, `1h`, from a second to a week.
 fn seconds(text: &str) -> Result<f64> {
-    let (number, unit) = match text.trim().char_indices().last() {
-        Some((at, 's')) => (&text.trim()[..at], 1.0),
-        Some((at, 'm')) => (&text.trim()[..at], 60.0),
-        Some((at, 'h')) => (&text.trim()[..at], 3_600.0),
-        _ => (text.trim(), 1.0),
-    };
-    let found = number.trim().parse::<f64>().ok().map(|number| number * unit);
-    found.filter(|seconds| (1.0..=604_800.0).contains(seconds)).ok_or_else(|| {
-        Usage(format!("--budget `{text}`: write 300, 90s, 5m or 1h, from a second to a week")).into()
-    })
+    let found = read_seconds(text).map_err(|problem| Usage(format!("--budget: {problem}")))?;
+    match (1.0..=604_800.0).contains(&found) {
+        true => Ok(found),
+        false => {
+            Err(Usage(format!("--budget `{text}`: use a duration from 1s to 168h, for example `5m`")).into())
+        }
+    }
 }
 
 /// `5%` or `0.05`, as a ratio above 1.
@@ -773,7 +771,7 @@ mod tests {
         for (text, expected) in [("5%", 1.05), ("0.05", 1.05), ("30 %", 1.3)] {
             assert!((ratio(text).unwrap() - expected).abs() < 1e-12, "{text}");
         }
-        for bad in ["", "m", "-5m", "5d", "nan", "1e99h"] {
+        for bad in ["", "m", "-5m", "5 weeks", "nan", "1e99h"] {
             assert!(seconds(bad).is_err(), "{bad}");
             assert!(ratio(bad).is_err(), "{bad}");
         }

@@ -158,7 +158,7 @@ fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, desk: &Desk) ->
         why: format!(
             "{} is expected, by {} replayed instructions",
             found.expected,
-            show::count(found.replayed)
+            hone_format::count(found.replayed)
         ),
         foretold: Some(found.ahead()),
         run: whole(run),

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use hone_format::read_bytes;
 use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 
 use super::{Desk, paths};
 use crate::heat::{self, Source, Wish};
 use crate::output::Output;
-use crate::producer::bytes;
 use crate::show::heat_blocks;
 use crate::show::heatmap::{self as shown, Look};
 use crate::{Ending, Usage};
@@ -68,7 +68,7 @@ impl Arguments {
 
 /// Blocks are made of lines of 64 B, and larger ones of pages of 4 KiB: no finer counts are kept.
 fn block_size(text: &str) -> Result<u64, String> {
-    let bytes = bytes(text)?;
+    let bytes = read_bytes(text)?;
     let unit = if bytes > HEAT_PAGE_BYTES { HEAT_PAGE_BYTES } else { HEAT_LINE_BYTES };
     match bytes.is_multiple_of(unit) && (HEAT_LINE_BYTES..=1 << 30).contains(&bytes) {
         true => Ok(bytes),

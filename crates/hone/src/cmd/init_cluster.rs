@@ -12,6 +12,7 @@ use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::client::Client;
 use hone_batch::whatif::predict::Change;
 use hone_batch::xray::Depth;
+use hone_format::read_duration_s;
 use hone_load::{At, Security, Topics};
 use hone_record::{TopicXray, WatchedClient, WhatIf};
 use hone_tool::interrupt;
@@ -26,7 +27,6 @@ use crate::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
 use crate::cmd::security::SecurityOptions;
 use crate::metered::{Admin, token_of};
 use crate::moment::now_ms;
-use crate::notation::seconds;
 use crate::targets::Targets;
 use crate::{Ending, Usage, show};
 
@@ -56,7 +56,7 @@ pub(crate) struct ClusterOptions {
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
     /// How much of the topic is recorded, up to now; windows of the load are as long [default: 10s].
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     last: Option<f64>,
     /// Redpanda's Admin API, which lists clients from 25.3 on.
     #[arg(long, value_name = "URL")]
@@ -312,7 +312,7 @@ fn choose<'a>(looked: &'a [TopicXray], named: Option<&str>) -> Option<(&'a Topic
         (Some(_), _) => "it was named".to_owned(),
         (None, Some(needless)) if needless > 0.0 => format!(
             "its batches cost most, {} per second more than batches of 16 KiB would be",
-            show::number(needless)
+            hone_format::measured(needless)
         ),
         (None, _) => "it is the busiest".to_owned(),
     };
@@ -357,8 +357,8 @@ impl Source<'_> {
             }
             Ok(writers) => format!(
                 "By their times {} records came per second, and {} came while Hone watched: the times do not tell when records were sent",
-                show::number(writers.figures.records_per_s),
-                show::number(live)
+                hone_format::measured(writers.figures.records_per_s),
+                hone_format::measured(live)
             ),
             Err(error) => format!("Its records can't be replayed: {error:#}"),
         };

@@ -229,7 +229,7 @@ impl Job {
 
 /// Shorter, and the clock's own grain shows; longer, and brokers close connections that say nothing.
 fn idle_time(text: &str) -> Result<Duration, String> {
-    let found = crate::notation::seconds(text)?;
+    let found = hone_format::read_duration_s(text)?;
     if (0.5..=300.0).contains(&found) {
         Ok(Duration::from_secs_f64(found))
     } else {

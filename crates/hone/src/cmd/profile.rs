@@ -8,13 +8,13 @@ use clap::{Args, Subcommand};
 use hone_binary::go::{GoPgo, GoTarget, Wanted, capture_unless};
 use hone_binary::kept::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
+use hone_format::read_duration_s;
 use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
 use super::{Desk, fleet, sample};
 use crate::continuous::{self, Question};
 use crate::metered::token_of;
-use crate::notation::seconds;
 use crate::optimize::go;
 use crate::{Ending, Usage, show};
 
@@ -163,7 +163,7 @@ struct TakeArguments {
     #[arg(long, value_name = "LABELS", group = "profiler", conflicts_with_all = ["seconds", "windows", "allocations"])]
     parca: Option<String>,
     /// How far back, for --pyroscope and --parca.
-    #[arg(long, value_name = "TIME", default_value = "1h", requires = "profiler", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1h", requires = "profiler", value_parser = read_duration_s)]
     since: f64,
     /// Which kind of profile, as the server names it (NAME:TYPE:UNIT:TYPE:UNIT), for --pyroscope and --parca.
     #[arg(long, value_name = "KIND", default_value = continuous::CPU, requires = "profiler")]

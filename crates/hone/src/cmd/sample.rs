@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use hone_binary::go::{Wanted, capture_unless, profile_url};
 use hone_binary::kept::{Identity, Keeper};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
+use hone_format::read_duration_s;
 use hone_store::web::shown;
 use hone_tool::interrupt;
 use sha2::{Digest as _, Sha256};
@@ -18,7 +19,6 @@ use super::{Desk, print};
 use crate::fleet::{Depot, Pushed, Pusher, host_of};
 use crate::kubernetes::{self, Sampler};
 use crate::moment::now_unix_ms;
-use crate::notation::seconds;
 use crate::{Ending, Usage, show};
 
 /// Shorter, and a service is profiled more often than not; longer, and a build has come and gone.
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// One window in this time.
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = read_duration_s)]
     every: f64,
     /// Take one now, and end. A window that fails is an error then.
     #[arg(long, conflicts_with_all = ["every", "emit"])]

@@ -222,9 +222,9 @@ fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
         format!(
             "The builds were broken off, and none is tried: {} of the budget were left, the rest of them would have taken {} at least, by what the plain build \
              took, and a first look with one comparison takes {}. What needs no build was tried in that time",
-            show::time(left_s),
-            show::time(rest_s),
-            show::time(then_s)
+            hone_format::duration(left_s),
+            hone_format::duration(rest_s),
+            hone_format::duration(then_s)
         )
     })
 }

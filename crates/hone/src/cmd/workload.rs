@@ -7,9 +7,9 @@ use clap::Args;
 use hone_record::{Keys, Schedule, Sizes, Workload};
 
 use super::client::ClientOptions;
+use crate::Usage;
 use crate::experiment::{Acks, WorkloadFile};
 use crate::notation::{Seconds, Written};
-use crate::{Usage, producer};
 
 /// The load.
 #[derive(Debug, Args)]
@@ -183,7 +183,7 @@ impl WorkloadOptions {
 
 /// For clap, which wants a function and no trait.
 fn record_bytes(text: &str) -> Result<u32, String> {
-    let found = producer::bytes(text)?;
+    let found = hone_format::read_bytes(text)?;
     found.try_into().map_err(|_| format!("`{text}` is larger than a record can be"))
 }
 

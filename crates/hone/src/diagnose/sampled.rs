@@ -12,7 +12,7 @@ use hone_record::{
 };
 
 use super::{image, notes_of};
-use crate::show::count;
+use hone_format::count;
 
 /// Threads that are told alone.
 pub(super) const MOST_THREADS: usize = 8;

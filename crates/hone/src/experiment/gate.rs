@@ -138,8 +138,8 @@ mod tests {
         for (more, expected) in [
             ("", "no workload judges"),
             ("[gate]\njudge = [\"c\"]\n", "hone.toml:11: there is no workload `c`"),
-            ("[gate]\nworse_by = \"little\"\n", "`little` is no share"),
-            ("[gate]\nworse_by = 0\n", "`0` is no share"),
+            ("[gate]\nworse_by = \"little\"\n", "invalid share `little`"),
+            ("[gate]\nworse_by = 0\n", "invalid share `0`"),
             ("[gate]\nwors_by = 1\n", "did you mean `worse_by`?"),
             (
                 "[gate]\njudge = [\"b\"]\n[gate.guards]\ncpu-per-record = \"1%\"\n",

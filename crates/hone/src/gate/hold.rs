@@ -1,11 +1,12 @@
 //! What follows from comparisons of a head with its base, by limits that were there before. Pure: the comparator's own estimates and
 //! verdicts, and no statistic beside them.
 
+use hone_format::exact_percent;
 use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Metric, Verdict};
 
 use crate::broke;
 use crate::experiment::GateWishes;
-use crate::show::commit_gate::{loss_word, percent};
+use crate::show::commit_gate::loss_word;
 
 /// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
 const BROKEN_PAIRS: u32 = 3;
@@ -170,7 +171,7 @@ pub(crate) fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, requi
         .worse_by
         .keys()
         .filter(|metric| **metric != primary)
-        .map(|metric| format!("{} ({})", metric.label(), percent(of(metric))))
+        .map(|metric| format!("{} ({})", metric.label(), exact_percent(of(metric))))
         .collect();
     let guards = if guards.is_empty() {
         String::new()
@@ -186,7 +187,7 @@ pub(crate) fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, requi
         String::new()
     };
     let power = if require_power {
-        format!(", or when the pairs would not have shown a {loss} of {}", percent(of(&primary)))
+        format!(", or when the pairs would not have shown a {loss} of {}", exact_percent(of(&primary)))
     } else {
         String::new()
     };
@@ -195,7 +196,7 @@ pub(crate) fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, requi
          that breaks down under a load that the base stands fails, too. The number of pairs is fixed before the first one: nobody looks at \
          results in between. It could not tell where there is no estimate of {}, or none of the A/A control that was planned{power}.",
         primary.label(),
-        percent(of(&primary)),
+        exact_percent(of(&primary)),
         primary.label()
     )
 }

@@ -210,7 +210,7 @@ fn rule(finding: &GateFinding) -> Value {
         "fullDescription": {"text": format!(
             "Fails when {label} is shown to be worse than at the base, by {} or more. Base and head are built alike and loaded in pairs on \
              one machine.",
-            show::percent(finding.worse_by)
+            hone_format::exact_percent(finding.worse_by)
         )},
         "defaultConfiguration": {"level": "error"},
     })

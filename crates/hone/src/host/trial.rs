@@ -211,9 +211,9 @@ impl Asked {
              {} %{shared}; the metrics beside the one that decides share as much once more. Stalls are stretches in which requests waited \
              {STALL_FROM_MS} ms or longer; they inform, and decide nothing.",
             self.rounds,
-            show::number(self.settle_s),
+            hone_format::exact(self.settle_s),
             self.primary.label(),
-            show::number(self.alpha * 100.0),
+            hone_format::exact(self.alpha * 100.0),
         )
     }
 }

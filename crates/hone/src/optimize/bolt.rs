@@ -142,7 +142,7 @@ impl Bench<'_, '_> {
             perf::enough(&data, samples)?;
             // It is tens of megabytes, and all that BOLT takes of it is in the profile now.
             let _ = fs::remove_file(&data);
-            notes.push(format!("{words}: {}", show::number(samples as f64)));
+            notes.push(format!("{words}: {}", hone_format::count(samples)));
             files.push((file, training.weight));
             parts.push((index, kept, training.weight, show::window::load_words(&training.workload)));
         }
@@ -175,7 +175,7 @@ impl Bench<'_, '_> {
             // Everything that BOLT takes of them is in the text now.
             fs::remove_dir_all(&trace).with_context(|| format!("{} can't be removed", trace.display()))?;
             let (file, _) = self.converted(&branches, Samples::AddedUpBranches, &kept)?;
-            let instructions = show::number(added_up.instructions as f64);
+            let instructions = hone_format::count(added_up.instructions);
             notes.push(format!("{}: {instructions} instructions of the program itself", traced.words));
             beside.extend(traced.notes);
             files.push((file, training.weight));
@@ -222,7 +222,7 @@ impl Bench<'_, '_> {
                 (taken, Some(counts))
             }
         };
-        let counts = counts.map(|counts| format!(", {} counts", show::number(counts as f64)));
+        let counts = counts.map(|counts| format!(", {} counts", hone_format::count(counts)));
         let counts = counts.unwrap_or_default();
         let note = format!("{form} out of {}{counts}, and no training{more}", file.display());
         let files = vec![(taken, 1.0)];

@@ -10,7 +10,7 @@ use super::Job;
 use super::steps::Told;
 use super::tree::BASELINE;
 use crate::arm::Arm;
-use crate::show::count;
+use hone_format::count;
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
 pub(super) const CEILING_PROBE_S: f64 = 3.0;

@@ -13,7 +13,6 @@ use hone_tool::{StopSignal, Stopped, ToolError, interrupt};
 
 use super::{Job, provoke, tree::BASELINE};
 use crate::arm::{Arm, Place};
-use crate::show;
 use crate::{NotItsOwn, Usage};
 
 /// Batches a partition for the smoke test.
@@ -99,7 +98,7 @@ impl Job<'_> {
             None => self.read_back(arm, workload),
             Some(operations) => {
                 let (_, stopped) = self.bench().alone_to_the_end(arm, workload)?;
-                Ok((format!("{} operations done", show::number(operations as f64)), 0, None, stopped))
+                Ok((format!("{} operations done", hone_format::count(operations)), 0, None, stopped))
             }
         }
     }

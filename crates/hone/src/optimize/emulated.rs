@@ -17,7 +17,6 @@ use hone_tool::interrupt;
 
 use super::{Job, short, slow};
 use crate::arm::{Arm, Place};
-use crate::show;
 
 /// A program under an emulator has this many times as long to be ready, until it is known how slow it is.
 const TO_BE_READY: f64 = 20.0;
@@ -98,7 +97,7 @@ impl Job<'_> {
         notes.extend(notes_of_traces(&left));
         let what = if load.engine.operations().is_some() { "operations" } else { "requests" };
         let operations = acked;
-        let acked = acked.map_or_else(|| "some".to_owned(), |acked| show::number(acked as f64));
+        let acked = acked.map_or_else(|| "some".to_owned(), |acked| hone_format::count(acked));
         let words = format!(
             "{acked} {what} of workload `{}` under {}{}",
             workload.name,
@@ -220,7 +219,7 @@ pub(crate) fn notes_of_traces(left: &Left) -> Vec<String> {
     if left.left_out > 0 {
         notes.push(format!(
             "{} processes were not traced: 2,000 processes, or 2 GiB of traces, are the most that are kept",
-            show::number(left.left_out as f64)
+            hone_format::count(left.left_out)
         ));
     }
     for (path, fault) in &left.broken {

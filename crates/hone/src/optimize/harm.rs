@@ -13,7 +13,6 @@ use super::steps::Told;
 use super::tree::BASELINE;
 use crate::experiment::Limits;
 use crate::progress::Progress;
-use crate::show;
 
 /// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
 pub(super) const STARTS: usize = 5;
@@ -191,7 +190,7 @@ fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
             ));
             }
         };
-    let bytes = |value: f64| show::bytes(value as u64);
+    let bytes = |value: f64| hone_format::bytes(value as u64);
     // BOLT keeps the old code beside the new one, in every program alike; the loaded segments tell of that.
     let text = |harm: &Harm| harm.text_bytes.saturating_sub(harm.old_text_bytes) as f64;
     hold("code", text(baseline), text(variant), limits.text_growth, 0.0, &bytes);
@@ -207,7 +206,7 @@ fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
         hold("what goroutine stacks take", before, after, limits.stack_growth, STACK_FLOOR_BYTES, &bytes);
     }
     if let (Some(before), Some(after)) = (baseline.start_up_s, variant.start_up_s) {
-        let seconds = |value: f64| show::span_us(value * 1e6);
+        let seconds = |value: f64| hone_format::time_us(value * 1e6);
         // Both are known to a step: what differs by two of them may be the same.
         let floor_s = START_UP_FLOOR_S.max(2.0 * variant.start_up_step_s);
         hold("start-up", before, after, limits.start_up_growth, floor_s, &seconds);
@@ -232,7 +231,7 @@ mod tests {
         let [text] = &found(harm(1_600, 100e6, 0.1))[..] else { panic!() };
         assert_eq!(
             text,
-            "code grows to 1.60 times the baseline's (1.60 kB from 1.00 kB); at most 1.5 is allowed"
+            "code grows to 1.60 times the baseline's (1.56 KiB from 1,000 B); at most 1.5 is allowed"
         );
         assert!(found(harm(1_000, 130e6, 0.1))[0].starts_with("resident memory grows to 1.30 times"));
         assert!(found(harm(1_000, 100e6, 0.2))[0].contains("(200 ms from 100 ms)"));

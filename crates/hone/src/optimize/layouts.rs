@@ -13,7 +13,6 @@ use hone_record::{LaidOut, OneLayout, Rewriting};
 use super::steps::{Phase, Steps, Told};
 use super::tree::{Made, Variant};
 use super::{Job, Left, Makers, Outcomes, Taken};
-use crate::show;
 
 /// The builds behind the first one, by their numbers, which are their seeds.
 pub(super) fn further(builds: u32) -> std::ops::RangeInclusive<u64> {
@@ -208,7 +207,7 @@ fn has_moved(first: &Built, others: &[Built], built: &Built) -> Result<()> {
              of the program go through the compiler, which takes the flag of the seed",
             built.variant,
             same.variant,
-            show::bytes(built.facts.text_bytes)
+            hone_format::bytes(built.facts.text_bytes)
         ),
     }
 }

@@ -60,7 +60,6 @@ use crate::moment::now_unix_ms;
 use crate::progress::Progress;
 use crate::ready::Ready;
 use crate::rounds::Judged;
-use crate::show;
 pub(crate) use judge::is_worse;
 use judge::{Edge, edges};
 use kinds::{Kinds, are_samples};
@@ -791,7 +790,7 @@ impl<'a> Job<'a> {
                 "{:.2} % of the profile's weight discarded ({} functions), {} functions without a profile",
                 applied.discarded_weight * 100.0,
                 applied.discarded_functions,
-                show::number(applied.missing_functions as f64)
+                hone_format::count(applied.missing_functions)
             );
             Ok(Told { note, command: None, result: applied })
         })?;
@@ -837,7 +836,7 @@ impl<'a> Job<'a> {
                 let note = if checked.records > 0 {
                     format!(
                         "{} records written and read back, byte for byte",
-                        show::number(checked.records as f64)
+                        hone_format::count(checked.records)
                     )
                 } else {
                     checked.what.clone()
@@ -943,8 +942,8 @@ fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Buil
     let note = format!(
         "{} level, {} functions, largest count {}, hottest {hottest}, sha256 {}",
         proof.level,
-        show::number(proof.functions as f64),
-        show::number(proof.max_count as f64),
+        hone_format::count(proof.functions),
+        hone_format::count(proof.max_count),
         proof.sha256.get(..12).unwrap_or(&proof.sha256)
     );
     let note = note + &warning_of_owners(workshop.kind(), proof);

@@ -18,7 +18,6 @@ use super::train::{Raw, failed};
 use super::{Job, Left};
 use crate::arm::{Place, Running};
 use crate::experiment::Training;
-use crate::show;
 
 /// perf writes what it holds as it ends.
 const PERF_ENDS: Duration = Duration::from_secs(30);
@@ -171,7 +170,7 @@ impl Job<'_> {
             "{} over {:.1} s and {} {what} of workload `{}`",
             event.words(),
             sampled.as_secs_f64(),
-            show::number(operations as f64),
+            hone_format::count(operations),
             workload.name
         ))
     }

@@ -204,7 +204,11 @@ fn has_newer_names(profile: &[u8]) -> bool {
 
 /// Sizes of a program, for people.
 pub(super) fn sizes(built: &Built) -> String {
-    format!("file {}, .text {}", show::bytes(built.facts.file_bytes), show::bytes(built.facts.text_bytes))
+    format!(
+        "file {}, .text {}",
+        hone_format::bytes(built.facts.file_bytes),
+        hone_format::bytes(built.facts.text_bytes)
+    )
 }
 
 fn commands(build: &Build) -> Vec<Vec<String>> {

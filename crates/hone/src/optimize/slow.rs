@@ -11,7 +11,6 @@ use hone_tool::interrupt;
 
 use crate::arm::Arm;
 use crate::bench::Bench;
-use crate::show;
 
 /// Less CPU than this says nothing about how much a request takes.
 const LEAST_CPU_S: f64 = 0.02;
@@ -148,8 +147,8 @@ pub(super) fn words(load: &Workload, slow: Option<SlowDown>) -> String {
         Some(_) => format!(", at {factor:.1} times the CPU, so its time limits are as many times as long"),
         None => format!(
             ", at {factor:.1} times the CPU, so {} requests/s became {} and its time limits are as many times as long",
-            show::number(load.requests_per_s),
-            show::number(slow.rate(load.requests_per_s))
+            hone_format::exact(load.requests_per_s),
+            hone_format::measured(slow.rate(load.requests_per_s))
         ),
     }
 }

@@ -398,7 +398,7 @@ fn trained_words(window: &Window) -> String {
     let what = if window.workload.engine.operations().is_some() { "operations" } else { "requests" };
     format!(
         "{} {what} of workload `{}` acknowledged{}",
-        show::number(window.facts.acked_requests as f64),
+        hone_format::count(window.facts.acked_requests),
         window.workload.name,
         match window.outcome {
             Outcome::Steady => "",

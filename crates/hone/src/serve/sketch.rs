@@ -144,7 +144,7 @@ fn circumstances(found: &Window) -> String {
     format!(
         "{}: {} requests/s of {} records of {} B, acks {}, {}{machine}",
         load.name,
-        crate::show::number(load.requests_per_s),
+        hone_format::exact(load.requests_per_s),
         load.records_per_batch,
         load.record_bytes,
         found.durability.acks,

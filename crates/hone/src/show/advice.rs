@@ -1,9 +1,8 @@
 //! What to set for a topic, in words.
 
 use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, LESS_OFTEN, UNTUNABLE, of_a_waiting_sender};
+use hone_format::{bytes, measured};
 use hone_record::{AdvisedEffect, BatchAdvice};
-
-use super::{bytes, number};
 
 /// One sentence or two; where records have keys, what helps where no linger does is of those.
 pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
@@ -31,7 +30,7 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
         BatchAdvice::Commits { share, tolerable_ms, effect } => format!(
             "{LESS_OFTEN}; {} % of the batches end with their transaction, so no linger that you tolerate helps much \
              ({tolerable_ms} ms: {}){UNTUNABLE}",
-            number(100.0 * share),
+            measured(100.0 * share),
             effect_words(effect)
         ),
         BatchAdvice::Keep => {
@@ -48,13 +47,13 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
 fn effect_words(effect: &AdvisedEffect) -> String {
     let share = 100.0 * effect.batches_change.abs();
     let batches = match effect.batches_change <= 0.0 {
-        true => format!("{} % fewer batches", number(share)),
-        false => format!("{} % more batches", number(share)),
+        true => format!("{} % fewer batches", measured(share)),
+        false => format!("{} % more batches", measured(share)),
     };
     let longer = if effect.wait_ms_p50_change < 0.0 { "shorter" } else { "longer" };
     format!(
         "{batches}, of {} each; the median record waits {} ms {longer}",
         bytes(effect.batch_bytes_mean as u64),
-        number(effect.wait_ms_p50_change.abs())
+        measured(effect.wait_ms_p50_change.abs())
     )
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{measured, time_us};
 use hone_record::{BatchCost, CostForecast, CostInterval, WorkCost};
 
 use super::table::table;
-use super::{number, span_us, wrapped};
+use super::wrapped;
 
 /// Topics that are told.
 const MOST_TOPICS: usize = 20;
@@ -15,8 +16,8 @@ pub(crate) fn text(cost: &BatchCost) -> String {
     let mut out = format!(
         "{}: {} points over {}, intervals of {:.0} %\n\n",
         cost.source,
-        super::count(cost.points),
-        span_us(1e6 * cost.span_s),
+        hone_format::count(cost.points),
+        time_us(1e6 * cost.span_s),
         100.0 * cost.confidence
     );
     out.push_str(&table(&costs(cost)));
@@ -24,7 +25,7 @@ pub(crate) fn text(cost: &BatchCost) -> String {
         out,
         "\n  The model explains {:.1} % of how the CPU went up and down; {} cores of scatter are left",
         100.0 * cost.explained,
-        number(cost.residual_cores)
+        measured(cost.residual_cores)
     );
     for together in &cost.together {
         let _ = writeln!(
@@ -62,19 +63,19 @@ fn row(cost: &WorkCost) -> Vec<String> {
     };
     let Some(us) = cost.us else {
         let blank = || "-".to_owned();
-        return vec![name, "can't be told".to_owned(), blank(), number(cost.mean_per_s), blank()];
+        return vec![name, "can't be told".to_owned(), blank(), measured(cost.mean_per_s), blank()];
     };
     let cores = |us: f64| 1e-6 * us * cost.mean_per_s;
     if cost.unit == "base" {
         return vec![name, String::new(), String::new(), String::new(), interval(scaled(us, 1e-6))];
     }
-    let small = |us: f64| if us < 0.1 { format!("{} ns", number(1e3 * us)) } else { span_us(us) };
+    let small = |us: f64| if us < 0.1 { format!("{} ns", measured(1e3 * us)) } else { time_us(us) };
     vec![
         name,
         small(us.value),
         format!("{} to {}", small(us.low), small(us.high)),
-        number(cost.mean_per_s),
-        number(cores(us.value)),
+        measured(cost.mean_per_s),
+        measured(cores(us.value)),
     ]
 }
 
@@ -83,7 +84,7 @@ fn scaled(interval: CostInterval, by: f64) -> CostInterval {
 }
 
 fn interval(of: CostInterval) -> String {
-    format!("{} ({} to {})", number(of.value), number(of.low), number(of.high))
+    format!("{} ({} to {})", measured(of.value), measured(of.low), measured(of.high))
 }
 
 fn listed(units: &[String]) -> String {
@@ -108,7 +109,7 @@ fn topics(cost: &BatchCost) -> String {
     }
     let mut rows = vec![["topic", "cores", "for its batches as such"].map(str::to_owned).to_vec()];
     for topic in cost.topics.iter().take(MOST_TOPICS) {
-        let batches = topic.cores_of_batches.map_or_else(|| "can't be told".to_owned(), number);
+        let batches = topic.cores_of_batches.map_or_else(|| "can't be told".to_owned(), measured);
         rows.push(vec![topic.topic.clone(), interval(topic.cores), batches]);
     }
     format!("\n{}", table(&rows))

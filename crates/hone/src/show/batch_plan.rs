@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{measured, percent, throughput};
 use hone_record::{
     BatchPlan, CostInterval, Foreseen, PlanAnswer, PlanAssumption, PlannedClusters, PlannedResource,
     PlannedTopic,
 };
 
 use super::table::table;
-use super::{number, wrapped};
+use super::wrapped;
 
 /// Topics that are listed.
 const MOST_TOPICS: usize = 20;
@@ -79,10 +80,10 @@ fn cpu(plan: &BatchPlan) -> Option<String> {
     let cpu = of(plan, "cpu")?;
     Some(match cpu.ceiling {
         Some(cores) => {
-            let percent = |cores_then: f64| number(100.0 * cores_then / cores);
+            let percent = |cores_then: f64| measured(100.0 * cores_then / cores);
             let is_above = cpu.then.high > cpu.most_share * cores;
             let most = match is_above {
-                true => format!(", {} % allowed", number(100.0 * cpu.most_share)),
+                true => format!(", {} % allowed", measured(100.0 * cpu.most_share)),
                 false => String::new(),
             };
             format!(
@@ -90,7 +91,7 @@ fn cpu(plan: &BatchPlan) -> Option<String> {
                 percent(cpu.then.value),
                 percent(cpu.then.low),
                 percent(cpu.then.high),
-                number(cores),
+                measured(cores),
                 peak(cpu, cores)
             )
         }
@@ -108,16 +109,16 @@ fn network(plan: &BatchPlan) -> Option<String> {
 fn share(name: &str, of: &PlannedResource) -> String {
     match of.ceiling {
         Some(ceiling) => {
-            format!("{name} {} %{}", number(100.0 * of.then.value / ceiling), peak(of, ceiling))
+            format!("{name} {}{}", percent(of.then.value / ceiling), peak(of, ceiling))
         }
-        None => format!("{name} {} a broker (no ceiling given)", rate(of.then.value)),
+        None => format!("{name} {} a broker (no ceiling given)", throughput(of.then.value)),
     }
 }
 
 /// The busiest point, where it may take more than there is.
 fn peak(of: &PlannedResource, ceiling: f64) -> String {
     match of.busiest.filter(|busiest| busiest.high > ceiling) {
-        Some(busiest) => format!(" ({} % at the busiest)", number(100.0 * busiest.value / ceiling)),
+        Some(busiest) => format!(" ({} at the busiest)", percent(busiest.value / ceiling)),
         None => String::new(),
     }
 }
@@ -128,16 +129,7 @@ fn times(grow: f64) -> String {
 }
 
 fn interval(of: CostInterval) -> String {
-    format!("{} [{}, {}]", number(of.value), number(of.low), number(of.high))
-}
-
-/// Bytes a second.
-fn rate(bytes: f64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1_073_741_824.0, "GiB/s"), (1_048_576.0, "MiB/s"), (1_024.0, "KiB/s")];
-    match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{} {name}", number(bytes / unit)),
-        None => format!("{} B/s", number(bytes)),
-    }
+    format!("{} [{}, {}]", measured(of.value), measured(of.low), measured(of.high))
 }
 
 fn rows(plan: &BatchPlan) -> Vec<Vec<String>> {
@@ -145,13 +137,13 @@ fn rows(plan: &BatchPlan) -> Vec<Vec<String>> {
     let mut rows =
         vec![[String::new(), "today".to_owned(), then, "range".to_owned(), "ceiling".to_owned()].to_vec()];
     for work in &plan.work {
-        let shown: fn(f64) -> String = if work.unit == "bytes" { rate } else { number };
+        let shown: fn(f64) -> String = if work.unit == "bytes" { throughput } else { measured };
         let name = if work.unit == "bytes" { "bytes".to_owned() } else { format!("{}/s", work.unit) };
         let Foreseen { value, low, high } = work.then;
         rows.push(vec![name, shown(work.now), shown(value), range(low, high, shown), String::new()]);
     }
     for resource in &plan.resources {
-        let shown: fn(f64) -> String = if resource.resource == "cpu" { number } else { rate };
+        let shown: fn(f64) -> String = if resource.resource == "cpu" { measured } else { throughput };
         let ceiling = |share: f64| {
             let limit = |ceiling: f64| shown(share * ceiling);
             resource.ceiling.map_or_else(|| "no ceiling given".to_owned(), limit)
@@ -190,11 +182,11 @@ fn alternative(clusters: &PlannedClusters, grow: f64) -> String {
     let saves = match saved.value >= 0.0 {
         true => format!(
             "one cluster saves {} cores [{}, {}]",
-            number(saved.value),
-            number(saved.low),
-            number(saved.high)
+            measured(saved.value),
+            measured(saved.low),
+            measured(saved.high)
         ),
-        false => format!("one cluster takes {} cores more", number(-saved.value)),
+        false => format!("one cluster takes {} cores more", measured(-saved.value)),
     };
     format!(
         "{} clusters with {each} each: {} cores, since batches do not grow there; {saves}",
@@ -204,7 +196,7 @@ fn alternative(clusters: &PlannedClusters, grow: f64) -> String {
 }
 
 fn ends(assumption: &PlanAssumption) -> String {
-    let [one, other] = assumption.ends.map(number);
+    let [one, other] = assumption.ends.map(measured);
     format!("{} ({one} to {other} {})", assumption.assumption, assumption.unit)
 }
 
@@ -223,12 +215,12 @@ fn topic(topic: &PlannedTopic) -> Vec<String> {
     let same = topic.batches_same_producers;
     vec![
         topic.topic.clone(),
-        number(topic.batches_now),
-        number(same.value),
-        range(same.low, same.high, number),
-        number(topic.batches_new_producers),
-        number(topic.records_per_batch_now),
-        number(topic.records_per_batch_then),
+        measured(topic.batches_now),
+        measured(same.value),
+        range(same.low, same.high, measured),
+        measured(topic.batches_new_producers),
+        measured(topic.records_per_batch_now),
+        measured(topic.records_per_batch_then),
     ]
 }
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
+use hone_format::{count, measured, throughput};
 use hone_record::{BatchWatch, Figure, WatchedInstance, WatchedLatency, WatchedTopic};
 
 use super::heatmap::Look;
 use super::table::table;
-use super::{number, plain, wrapped};
+use super::{plain, wrapped};
 
 /// Topics that are told; the rest is summed up.
 const MOST_TOPICS: usize = 40;
@@ -79,7 +80,7 @@ fn cell(share: Option<f64>, look: &Look) -> String {
 /// Everything.
 pub(crate) fn text(watch: &BatchWatch, strip: &Strip, look: &Look) -> String {
     let mut out =
-        format!("{}, last {} s, {}\n", watch.source, number(watch.window_s), watch.endpoints.join(", "));
+        format!("{}, last {} s, {}\n", watch.source, measured(watch.window_s), watch.endpoints.join(", "));
     section(&mut out, &topics(watch));
     section(&mut out, &parts(watch));
     section(&mut out, &brokers(watch));
@@ -146,21 +147,21 @@ fn figure(figure: Figure) -> String {
     match figure {
         Figure::NotExported => NOT_EXPORTED.to_owned(),
         Figure::Nothing => "-".to_owned(),
-        Figure::AtMost(value) => format!("at most {}", number(value)),
-        Figure::Known(value) => number(value),
+        Figure::AtMost(value) => format!("at most {}", measured(value)),
+        Figure::Known(value) => measured(value),
     }
 }
 
 fn per_s(of: Figure) -> String {
     match of {
-        Figure::Known(bytes) => format!("{}/s", super::bytes(bytes.max(0.0).round() as u64)),
+        Figure::Known(bytes) => throughput(bytes.max(0.0)),
         other => figure(other),
     }
 }
 
 fn percent(of: Figure) -> String {
     match of {
-        Figure::Known(share) => format!("{:.1} %", 100.0 * share),
+        Figure::Known(share) => hone_format::percent(share),
         other => figure(other),
     }
 }
@@ -251,7 +252,7 @@ fn latency(watch: &BatchWatch) -> Vec<Vec<String>> {
 
 fn groups(watch: &BatchWatch) -> Vec<Vec<String>> {
     let records = |lag: Figure| match lag {
-        Figure::Known(records) => super::count(records.max(0.0).round() as u64),
+        Figure::Known(records) => count(records.max(0.0).round() as u64),
         other => figure(other),
     };
     let titles = ["consumer group", "lag, records", "most of a partition"];
@@ -267,7 +268,7 @@ fn backlog(watch: &BatchWatch) -> String {
     let waiting = watch.backlog.iter().filter(|queue| queue.waiting > 0.0).take(MOST_OTHERS);
     let told: Vec<String> = waiting
         .map(|queue| {
-            format!("{} in {} of {}", super::count(queue.waiting.round() as u64), queue.group, queue.instance)
+            format!("{} in {} of {}", count(queue.waiting.round() as u64), queue.group, queue.instance)
         })
         .collect();
     if told.is_empty() { "nothing".to_owned() } else { plain(&told.join(", ")) }
@@ -281,7 +282,7 @@ fn clients(watch: &BatchWatch) -> Vec<Vec<String>> {
             client.client_id.clone(),
             client.software.clone(),
             figure(client.batch_bytes),
-            super::count(client.batches),
+            count(client.batches),
             figure(client.batches_per_request),
             client.connections.to_string(),
         ]);

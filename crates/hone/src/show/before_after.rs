@@ -1,9 +1,10 @@
 //! A topic at two times.
 
+use hone_format::{count, measured};
 use hone_record::{Sampled, TopicXray};
 
 use super::table::table;
-use super::{count, number, wrapped};
+use super::wrapped;
 use crate::batch::live::BeforeAfter;
 
 /// Both looks in a table, and what they can't say.
@@ -26,16 +27,16 @@ fn rows(found: &BeforeAfter) -> Vec<Vec<String>> {
         row("records a batch", &|topic| topic.mean_records.map(mean)),
         row("median bytes of a batch", &|topic| Some(count(topic.size_bytes?.p50))),
         row("span, ms, p99", &|topic| Some(count(topic.span_ms?.p99))),
-        row("batches/s", &|topic| topic.batches_per_s.map(number)),
-        row("records/s", &|topic| topic.records_per_s.map(number)),
-        row("headers, % of the bytes", &|topic| Some(number(topic.header_share * 100.0))),
+        row("batches/s", &|topic| topic.batches_per_s.map(measured)),
+        row("records/s", &|topic| topic.records_per_s.map(measured)),
+        row("headers, % of the bytes", &|topic| Some(measured(topic.header_share * 100.0))),
         row("batches that were read", &|topic| Some(count(topic.batches))),
     ]
 }
 
 fn mean(sampled: Sampled) -> String {
     match sampled.interval {
-        Some((low, high)) => format!("{} [{}, {}]", number(sampled.value), number(low), number(high)),
-        None => number(sampled.value),
+        Some((low, high)) => format!("{} [{}, {}]", measured(sampled.value), measured(low), measured(high)),
+        None => measured(sampled.value),
     }
 }

@@ -1,8 +1,9 @@
 //! The write caching card.
 
 use super::table::table;
-use super::{number, span_us, wrapped};
+use super::wrapped;
 use crate::batch::caching::Card;
+use hone_format::{measured, time_us};
 
 /// All of it.
 pub(crate) fn text(card: &Card) -> String {
@@ -45,18 +46,19 @@ fn rows(card: &Card) -> Vec<Vec<String>> {
     let Some(step) = card.proof.steps.first() else { return vec![head] };
     let states = [&step.before, &step.after];
     let latency = |(name, quantile): (&str, f64)| {
-        let told = |at: usize| states[at].latency_us(quantile).map_or("too few samples".to_owned(), span_us);
+        let told = |at: usize| states[at].latency_us(quantile).map_or("too few samples".to_owned(), time_us);
         vec![name.to_owned(), told(0), told(1)]
     };
     let mut rows = vec![head];
     rows.extend([("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)].map(latency));
-    let fsyncs = |at: usize| card.fsyncs_per_batch.map_or("not counted".to_owned(), |both| number(both[at]));
+    let fsyncs =
+        |at: usize| card.fsyncs_per_batch.map_or("not counted".to_owned(), |both| measured(both[at]));
     rows.push(vec!["fsyncs a batch".to_owned(), fsyncs(0), fsyncs(1)]);
     for (name, told) in [
         ("bytes a batch", states.map(hone_record::BatchState::bytes_per_batch)),
         ("CPU, cores", states.map(hone_record::BatchState::cores)),
     ] {
-        let cell = |value: Option<f64>| value.map_or("not known".to_owned(), number);
+        let cell = |value: Option<f64>| value.map_or("not known".to_owned(), measured);
         rows.push(vec![name.to_owned(), cell(told[0]), cell(told[1])]);
     }
     rows

@@ -2,28 +2,23 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{change, change_size, exact_percent, measured};
 use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, Metric, Mode};
 
 use super::ledger::in_a_cell;
 use super::table::table;
-use super::{comparison, metric_value, number, wrapped};
+use super::{comparison, metric_value, wrapped};
 use crate::experiment::Experiment;
 use crate::gate::Asked;
 
-/// A share as a percentage, without digits that say nothing.
-pub(crate) fn percent(share: f64) -> String {
-    let text = format!("{:.1}", share * 100.0);
-    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+/// The size of a loss (0 to 1).
+fn loss_size(loss: f64) -> String {
+    change_size(1.0 + loss)
 }
 
 /// What a metric does that gets worse.
 pub(crate) fn loss_word(metric: Metric) -> &'static str {
     if metric.lower_is_better() { "growth" } else { "fall" }
-}
-
-fn change(ratio: f64) -> String {
-    let text = format!("{:+.1} %", (ratio - 1.0) * 100.0);
-    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
 }
 
 /// What follows, in one or two sentences.
@@ -77,12 +72,12 @@ pub(crate) fn sentence(found: &CommitGate) -> String {
 pub(crate) fn finding(found: &CommitGate, finding: &GateFinding) -> String {
     let label = label(found, finding);
     let under = format!("{label} under {}", finding.workload);
-    let limit = percent(finding.worse_by);
+    let limit = exact_percent(finding.worse_by);
     let smallest = || match finding.detectable_loss() {
         Some(loss) => format!(
             "the smallest {} that these pairs would have shown is {}",
             loss_word(finding.metric),
-            percent(loss)
+            loss_size(loss)
         ),
         None => format!("nothing can be told of it: {}", finding.why),
     };
@@ -154,7 +149,7 @@ fn rows(found: &CommitGate) -> Vec<Vec<String>> {
 fn row(found: &CommitGate, finding: &GateFinding) -> Vec<String> {
     let value = |value: f64| match finding.metric.unit() {
         "µs" | "B" => metric_value(finding.metric, value),
-        _ => format!("{}/s", number(value)),
+        _ => format!("{}/s", measured(value)),
     };
     let [base, head] = finding.values.map_or(["-".to_owned(), "-".to_owned()], |values| values.map(value));
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -166,8 +161,8 @@ fn row(found: &CommitGate, finding: &GateFinding) -> Vec<String> {
         head,
         or_none(finding.ratio.map(|[ratio, ..]| change(ratio))),
         or_none(finding.ratio.map(|[_, low, high]| format!("[{}, {}]", change(low), change(high)))),
-        percent(finding.worse_by),
-        or_none(finding.detectable_loss().map(percent)),
+        exact_percent(finding.worse_by),
+        or_none(finding.detectable_loss().map(loss_size)),
         finding.state.label().to_owned(),
     ]
 }
@@ -332,7 +327,7 @@ pub(crate) mod tests {
         (finding.verdict, finding.by_troubles) = (Some(Verdict::NotShown), true);
         finding.why = "the head broke down where the base stood: ended by signal 11".to_owned();
         let told = sentence(&found);
-        let expected = "the head broke down where the base stood: ended by signal 11 (what is left of the pairs: +0.0 % [";
+        let expected = "the head broke down where the base stood: ended by signal 11 (what is left of the pairs: 0.0 % [";
         assert!(told.contains(expected) && !told.contains("the limit is"), "{told}");
         assert!(comment(&found).contains("ended by signal 11"));
     }
@@ -343,7 +338,5 @@ pub(crate) mod tests {
         let rows: Vec<&str> = told.lines().filter(|line| line.starts_with("| ")).collect();
         assert_eq!(rows.len(), 2, "{told}");
         assert!(rows[1].ends_with("| 5.2 % | WORSE |"), "{told}");
-        assert_eq!([0.03, 0.001, 0.125].map(percent), ["3 %", "0.1 %", "12.5 %"]);
-        assert_eq!(change(0.9999), "+0.0 %");
     }
 }

@@ -1,10 +1,11 @@
 //! A comparison as text.
 
+use hone_format::{exact_percent, measured, ratio};
 use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
 
 use super::ledger::in_a_cell;
 use super::table::table;
-use super::{number, wrapped};
+use super::wrapped;
 
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
@@ -132,7 +133,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     let in_operations =
         comparison.workload.engine.operations().is_some() && estimate.metric.unit() == "requests/s";
     let value = |value: f64| match in_operations {
-        true => format!("{} operations/s", number(value)),
+        true => format!("{} operations/s", measured(value)),
         false => super::metric_value(estimate.metric, value),
     };
     let guard = comparison.design.rule.guards.contains(&estimate.metric);
@@ -148,13 +149,13 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
         value(estimate.value_a),
         value(estimate.value_b),
         change(judgement),
-        format!("{:.3}", estimate.ratio),
-        format!("{} {:.1} %", interval(estimate), estimate.confidence * 100.0),
+        ratio(estimate.ratio),
+        format!("{} {}", interval(estimate), exact_percent(estimate.confidence)),
         verdict_mark(judgement.verdict).to_owned(),
         judgement
             .control
             .as_ref()
-            .map_or("-".to_owned(), |control| format!("{:.3} {}", control.ratio, interval(control))),
+            .map_or("-".to_owned(), |control| format!("{} {}", ratio(control.ratio), interval(control))),
     ]
 }
 
@@ -162,7 +163,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
 fn change(judgement: &Judgement) -> String {
     match judgement.verdict {
         Verdict::NotShown => "~".to_owned(),
-        _ => format!("{:+.1} %", (judgement.estimate.ratio - 1.0) * 100.0),
+        _ => hone_format::change(judgement.estimate.ratio),
     }
 }
 
@@ -175,14 +176,18 @@ fn needs(comparison: &Comparison, metric: Metric) -> String {
     match metric {
         Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
         _ => metric.samples_needed().map_or(String::new(), |needed| {
-            format!(" (a {} needs {} requests a window)", comparison.label(metric), super::count(needed))
+            format!(
+                " (a {} needs {} requests a window)",
+                comparison.label(metric),
+                hone_format::count(needed)
+            )
         }),
     }
 }
 
 fn interval(estimate: &Estimate) -> String {
-    let high = if estimate.high > 100.0 { "> 100".to_owned() } else { format!("{:.3}", estimate.high) };
-    format!("[{:.3}, {high}]", estimate.low)
+    let high = if estimate.high > 100.0 { "> 100".to_owned() } else { ratio(estimate.high) };
+    format!("[{}, {high}]", ratio(estimate.low))
 }
 
 /// The verdict with a shape, so that it does not hang on colour or on reading closely.
@@ -278,7 +283,7 @@ fn lower_bounds(comparison: &Comparison) -> Option<String> {
     let estimate = &comparison.primary()?.estimate;
     let climb = comparison.workload.climb().filter(|_| bounds != [false, false])?;
     let side = |side: usize, name: &str, value: f64| {
-        format!("{name} {}{} requests/s", if bounds[side] { "at least " } else { "" }, number(value))
+        format!("{name} {}{} requests/s", if bounds[side] { "at least " } else { "" }, measured(value))
     };
     Some(format!(
         " {}, {}: where it says at least, {} held in every step of a climb.",
@@ -735,7 +740,7 @@ pub(crate) mod tests {
     fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
         let shown = text(&comparison(Some(Verdict::NotShown)));
         assert!(shown.contains("* CPU per record") && shown.contains("g p99"), "{shown}");
-        assert!(shown.contains("-10.0 %") && shown.contains("~"), "{shown}");
+        assert!(shown.contains("−10.0 %") && shown.contains("~"), "{shown}");
         let shown = text(&comparison(None));
         assert!(shown.contains("p99: only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
     }

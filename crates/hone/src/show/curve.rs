@@ -1,14 +1,15 @@
 //! Windows at many rates as text.
 
+use hone_format::{count, measured, rate, time_us};
 use hone_record::{Capacity, CapacityEnd, Curve, CurveOver, CurvePoint, Metric, Outcome};
 
 use super::table::table;
 use super::window::load_words;
-use super::{count, number, span_us, wrapped};
+use super::wrapped;
 
 /// One measured window, as it comes.
 pub(crate) fn point_line(point: &CurvePoint) -> String {
-    let tail = point.values.get(&Metric::LatencyP99).map_or("-".to_owned(), |us| span_us(*us));
+    let tail = point.values.get(&Metric::LatencyP99).map_or("-".to_owned(), |us| time_us(*us));
     let said = match (point.held, &point.why) {
         (Some(true), _) => "  held".to_owned(),
         (Some(false), Some(why)) => format!("  broke: {why}"),
@@ -19,7 +20,7 @@ pub(crate) fn point_line(point: &CurvePoint) -> String {
         1 => "1 record".to_owned(),
         more => format!("{} records", count(more.into())),
     };
-    format!("  {:>9} requests/s of {records}  p99 {tail}{said}", number(point.requests_per_s))
+    format!("  {:>9} requests/s of {records}  p99 {tail}{said}", rate(point.requests_per_s))
 }
 
 fn outcome_word(outcome: &Outcome) -> String {
@@ -47,7 +48,7 @@ pub(crate) fn capacity(found: &Capacity) -> String {
 /// The same in a few words, for a list.
 pub(crate) fn knee(found: &Capacity) -> String {
     let promise = found.design.promise.join(", ");
-    match (found.held_requests_per_s.map(number), found.failed_requests_per_s.map(number)) {
+    match (found.held_requests_per_s.map(rate), found.failed_requests_per_s.map(rate)) {
         (Some(held), Some(failed)) => format!("{promise} up to {held} requests/s, not at {failed}"),
         (Some(held), None) => format!("{promise} at {held} requests/s"),
         (None, Some(failed)) => format!("{promise} not at {failed} requests/s"),
@@ -59,8 +60,8 @@ pub(crate) fn knee(found: &Capacity) -> String {
 fn knee_words(found: &Capacity) -> String {
     let promise = found.design.promise.join(", ");
     let each = found.design.confirmations;
-    let held = found.held_requests_per_s.map(number);
-    let failed = found.failed_requests_per_s.map(number);
+    let held = found.held_requests_per_s.map(rate);
+    let failed = found.failed_requests_per_s.map(rate);
     let interval = match (&held, &failed) {
         (Some(held), Some(failed)) => format!(
             "{promise} holds up to {held} requests/s and breaks by {failed}: each was measured {each} times or more, and said the same \
@@ -81,13 +82,13 @@ fn knee_words(found: &Capacity) -> String {
         CapacityEnd::NotReached => {
             format!(
                 ". It was not seen to break: the highest rate that may be tried is {} (--max-rate)",
-                number(found.design.most_requests_per_s)
+                rate(found.design.most_requests_per_s)
             )
         }
         CapacityEnd::NothingHeld => {
             format!(
                 ". No rate down to {} held; below that a window of {} s has too few samples",
-                number(found.design.least_requests_per_s),
+                rate(found.design.least_requests_per_s),
                 found.workload.duration_s
             )
         }
@@ -140,7 +141,7 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> String {
             points.iter().filter(|point| point.position(over).total_cmp(&place).is_eq()).collect();
         let span = |metric| {
             median(at.iter().filter_map(|point| point.values.get(&metric).copied()))
-                .map_or("-".to_owned(), span_us)
+                .map_or("-".to_owned(), time_us)
         };
         let reached = median(at.iter().map(|point| match over {
             CurveOver::Rate => point.reached_requests_per_s,
@@ -150,7 +151,7 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> String {
         row.extend(
             promised.then(|| count(at.iter().filter(|point| point.held == Some(true)).count() as u64)),
         );
-        row.push(reached.map_or("-".to_owned(), number));
+        row.push(reached.map_or("-".to_owned(), measured));
         row.extend(
             [
                 Metric::LatencyP50,
@@ -168,7 +169,7 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> String {
 
 /// Batch sizes are whole, and so are most rates.
 fn place_words(place: f64) -> String {
-    if place.fract() == 0.0 { count(place as u64) } else { number(place) }
+    if place.fract() == 0.0 { count(place as u64) } else { measured(place) }
 }
 
 /// The middle value; of two, the lower one.

@@ -1,5 +1,6 @@
 //! A diagnosis as text: evidence first.
 
+use hone_format::{count, measured};
 use hone_record::{
     Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling, LayoutVerdict,
     Missed, Shift, Slots,
@@ -60,7 +61,7 @@ pub(crate) fn foretelling(found: &Foretelling) -> String {
         "Evidence: {}\nFrom {}; {} instructions of its order, replayed\n{}\n  What will it do?  {}\n  rule  {}\n",
         Evidence::Simulated.words(),
         found.source,
-        super::number(found.replayed as f64),
+        measured(found.replayed as f64),
         layouts(&columns),
         expectation(found.expected),
         found.rule
@@ -134,9 +135,8 @@ fn shares(slots: &Slots) -> String {
 }
 
 fn misses(counted: &Counted) -> String {
-    let title =
-        vec![format!("misses in 1,000 of {} instructions", super::number(counted.instructions as f64))];
-    let row = |missed: &Missed| vec![format!("  {}", missed.structure), number(missed.per_1000)];
+    let title = vec![format!("misses in 1,000 of {} instructions", measured(counted.instructions as f64))];
+    let row = |missed: &Missed| vec![format!("  {}", missed.structure), measured(missed.per_1000)];
     let rows: Vec<Vec<String>> = std::iter::once(title).chain(counted.misses.iter().map(row)).collect();
     table(&rows) + &counted.notes.iter().map(|note| format!("  note: {note}\n")).collect::<String>()
 }
@@ -173,15 +173,15 @@ fn layouts(parts: &[Diagnosed]) -> String {
     }
     for missed in &widest.misses {
         let name = format!("  {}", missed.structure);
-        rows.extend(row(&name, &|layout| layout.missed(&missed.structure).map(number)));
+        rows.extend(row(&name, &|layout| layout.missed(&missed.structure).map(measured)));
     }
-    rows.extend(row("lines fetched in 1,000", &|layout| layout.lines_fetched_per_1000.map(number)));
-    rows.extend(row("branches taken in 1,000", &|layout| layout.taken_per_1000.map(number)));
+    rows.extend(row("lines fetched in 1,000", &|layout| layout.lines_fetched_per_1000.map(measured)));
+    rows.extend(row("branches taken in 1,000", &|layout| layout.taken_per_1000.map(measured)));
     for (index, footprint) in widest.footprints.iter().enumerate() {
         title(&mut rows, &format!("{} that hold of the execution", unit(footprint.unit_bytes)));
         for (at, share) in ["50 %", "90 %", "99 %", "99.9 %"].iter().enumerate() {
             let units =
-                |layout: &CodeLayout| layout.footprints.get(index).map(|found| super::count(found.units[at]));
+                |layout: &CodeLayout| layout.footprints.get(index).map(|found| count(found.units[at]));
             rows.extend(row(&format!("  {share}"), &units));
         }
     }
@@ -191,16 +191,14 @@ fn layouts(parts: &[Diagnosed]) -> String {
     rows.extend(row("sets that are crowded, of 64", &|layout| Some(layout.crowded_sets.to_string())));
     rows.extend(row("ext-TSP score, of 1.05", &|layout| layout.ext_tsp.map(|score| format!("{score:.3}"))));
     if widest.repeated_share >= SMALL_SHARE {
-        rows.extend(row("repetitions (rep)", &|layout| {
-            Some(format!("{:.0} %", 100.0 * layout.repeated_share))
-        }));
+        rows.extend(row("repetitions (rep)", &|layout| Some(hone_format::percent(layout.repeated_share))));
     }
     for object in widest.objects.iter().filter(|object| object.share >= SMALL_SHARE).take(MOST_OBJECTS) {
         let name =
             object.path.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path));
         let share = |layout: &CodeLayout| {
             let found = layout.objects.iter().find(|found| found.path == object.path);
-            Some(format!("{:.0} %", 100.0 * found.map_or(0.0, |found| found.share)))
+            Some(hone_format::percent(found.map_or(0.0, |found| found.share)))
         };
         rows.extend(row(&format!("in {name}"), &share));
     }
@@ -212,15 +210,6 @@ pub(crate) fn unit(bytes: u64) -> String {
         bytes if bytes >= 1 << 20 => format!("pages of {} MiB", bytes >> 20),
         bytes if bytes >= 1 << 10 => format!("pages of {} KiB", bytes >> 10),
         bytes => format!("lines of {bytes} B"),
-    }
-}
-
-/// Three digits are enough of what depends on a model.
-pub(super) fn number(value: f64) -> String {
-    match value {
-        small if small < 0.995 => format!("{small:.2}"),
-        some if some < 99.95 => format!("{some:.1}"),
-        large => format!("{large:.0}"),
     }
 }
 

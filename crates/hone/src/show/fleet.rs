@@ -1,9 +1,10 @@
 //! Profiles in a place, as text.
 
 use super::table::table;
-use super::{bytes, count, plain, wrapped};
+use super::{plain, wrapped};
 use crate::cmd::fleet::Pulled;
 use crate::fleet::{Build, Pushed};
+use hone_format::{bytes, count};
 use hone_report::date_utc;
 
 /// So many characters of a build-id tell builds apart for a reader; `--json` has the whole.

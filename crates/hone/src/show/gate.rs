@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::diagnosis::number;
 use super::table::table;
 use crate::diagnose::gate::{Budget, Gate, Held, Outcome};
+use hone_format::{change, exact_percent, measured};
 
-/// A figure that differs more than this between repeats of the same guards little.
+/// A measured that differs more than this between repeats of the same guards little.
 const WIDE: f64 = 0.25;
 
 /// From here on a change is told as a factor.
@@ -16,7 +16,7 @@ const MANY_TIMES: f64 = 10.0;
 pub(crate) fn learned(budget: &Budget, path: &Path) -> String {
     let mut rows = vec![["", "learned", "tolerance"].map(str::to_owned).to_vec()];
     for (name, allowed) in &budget.figures {
-        rows.push(vec![name.clone(), figure(allowed.value), percent(allowed.tolerance)]);
+        rows.push(vec![name.clone(), measured(allowed.value), exact_percent(allowed.tolerance)]);
     }
     let mut out = format!(
         "Evidence: {}\nFrom {}\n\n{}\n{} figures learned: {}\n",
@@ -61,15 +61,15 @@ fn verdict(gate: &Gate) -> String {
 }
 
 fn complaint(held: &Held) -> String {
-    let most = figure(held.most);
+    let most = measured(held.most);
     match held.now {
-        Some(now) => format!("  {}: {}, and may be {most} at most\n", held.name, figure(now)),
+        Some(now) => format!("  {}: {}, and may be {most} at most\n", held.name, measured(now)),
         None => format!("  {}: this run does not have it, and the budget does ({most} at most)\n", held.name),
     }
 }
 
 fn row(held: &Held) -> Vec<String> {
-    let now = held.now.map_or_else(|| "-".to_owned(), figure);
+    let now = held.now.map_or_else(|| "-".to_owned(), measured);
     let change = held.now.filter(|_| held.allowed.value > 0.0);
     let change = change.map(|now| change_of(now / held.allowed.value));
     let outcome = match held.outcome {
@@ -80,8 +80,8 @@ fn row(held: &Held) -> Vec<String> {
     };
     vec![
         held.name.clone(),
-        figure(held.allowed.value),
-        figure(held.most),
+        measured(held.allowed.value),
+        measured(held.most),
         now,
         change.unwrap_or_default(),
         outcome.to_owned(),
@@ -91,18 +91,9 @@ fn row(held: &Held) -> Vec<String> {
 fn change_of(ratio: f64) -> String {
     // So many per cent are no more a number than a word.
     if ratio >= MANY_TIMES {
-        return format!("{} times", super::number(ratio));
+        return format!("{} times", measured(ratio));
     }
-    let percent = format!("{:+.1}", 100.0 * (ratio - 1.0));
-    format!("{} %", if percent == "-0.0" { "+0.0" } else { &percent })
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
-}
-
-fn figure(value: f64) -> String {
-    if value >= 1_000.0 { super::number(value) } else { number(value) }
+    change(ratio)
 }
 
 #[cfg(test)]
@@ -141,10 +132,7 @@ mod tests {
         let within = shown(10.0);
         assert!(within.ends_with("note: n\nWithin the budget layout.toml, all 1 figures\n"), "{within}");
         assert!(shown(5.0).contains("some are better: learn anew"));
-        assert_eq!(
-            [0.9999999, 1.5, 9.9, 155.0].map(change_of),
-            ["+0.0 %", "+50.0 %", "+890.0 %", "155 times"]
-        );
+        assert_eq!([0.9999999, 1.5, 9.9, 155.0].map(change_of), ["0.0 %", "+50.0 %", "+890 %", "155 times"]);
         assert!(learned(&budget, Path::new("b.toml")).ends_with("1 figures learned: b.toml\n"));
     }
 }

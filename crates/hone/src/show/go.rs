@@ -1,10 +1,11 @@
 //! What is told of a Go program, as text. Names come from profiles: what a terminal would obey is not shown.
 
+use hone_format::{bytes, count, measured, percent, time_us};
 use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
-use super::profile::{name, percent};
+use super::profile::name;
 use super::table::table;
-use super::{bytes, count, number, plain, span_us, wrapped};
+use super::{plain, wrapped};
 
 /// Functions of each table; the record has more.
 const TOP: usize = 10;
@@ -47,7 +48,7 @@ fn title(kind: &str) -> String {
 
 fn figure(value: u64, unit: &str) -> String {
     match unit {
-        "nanoseconds" => span_us(value as f64 / 1e3),
+        "nanoseconds" => time_us(value as f64 / 1e3),
         "bytes" => bytes(value),
         _ => count(value),
     }
@@ -103,16 +104,14 @@ fn is_worth_a_line(row: &GoBenchmark) -> bool {
 }
 
 fn benchmark(row: &GoBenchmark) -> Vec<String> {
-    let span = |span: Option<[f64; 3]>| {
-        span.map_or_else(|| "-".to_owned(), |[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"))
-    };
+    let span = |span: Option<[f64; 3]>| span.map_or_else(|| "-".to_owned(), hone_format::interval);
     let package = row.package.rsplit('/').next().unwrap_or_default();
     let dot = if package.is_empty() { "" } else { "." };
     vec![
         name(&format!("{package}{dot}{}", row.benchmark.trim_start_matches("Benchmark"))),
         row.metric.clone(),
-        number(middle(&row.off)),
-        number(middle(&row.on)),
+        measured(middle(&row.off)),
+        measured(middle(&row.on)),
         span(row.ratio),
         span(row.control_ratio),
         row.verdict.map_or("told", hone_record::Verdict::label).to_owned(),

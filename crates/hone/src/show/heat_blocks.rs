@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hone_format::{exact_bytes, percent};
 use hone_record::{HEAT_DECADES, HeatSource, Heatmap, heat_of};
-use hone_report::heatmap::size;
 
-use super::heatmap::{Look, head, name_of, percent};
+use super::heatmap::{Look, head, name_of};
 
 /// Blocks in a row.
 const ROW: u64 = 64;
@@ -96,7 +96,11 @@ fn letter_of(section: Option<usize>) -> char {
 }
 
 fn legend(map: &Heatmap, block_bytes: u64, most: f64, look: &Look, out: &mut String) {
-    let _ = writeln!(out, "Each letter is {} of code. A dot never ran, or has no sample.", size(block_bytes));
+    let _ = writeln!(
+        out,
+        "Each letter is {} of code. A dot never ran, or has no sample.",
+        exact_bytes(block_bytes)
+    );
     let bound = |band: usize| {
         let decades = HEAT_DECADES * (1.0 - band as f64 / COLOURS.len() as f64);
         percent(most / 10_f64.powf(decades))

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{count, exact_bytes, percent};
 use hone_record::{HeatSource, Heatmap};
-use hone_report::heatmap::{Row, grid, size};
+use hone_report::heatmap::{Row, grid};
 
 use super::table::table;
 
@@ -142,18 +143,9 @@ fn legend(most: f64, unit_bytes: u64, blank: &str, look: &Look) -> String {
         "  {scale}  {} to {} of the execution in a cell of {}; a blank {}\n",
         percent(low),
         percent(most),
-        size(unit_bytes),
+        exact_bytes(unit_bytes),
         blank
     )
-}
-
-pub(super) fn percent(share: f64) -> String {
-    match 100.0 * share {
-        large if large >= 9.995 => format!("{large:.1} %"),
-        middle if middle >= 0.01 => format!("{middle:.2} %"),
-        small if small > 0.0 => format!("{small:.0e} %"),
-        _ => "0 %".to_owned(),
-    }
 }
 
 fn facts(map: &Heatmap) -> String {
@@ -164,10 +156,8 @@ fn facts(map: &Heatmap) -> String {
     if map.sides.len() > 1 {
         rows.push(["", "before", "after"].map(str::to_owned).to_vec());
     }
-    rows.push(row("pages of 4 KiB", &|side| super::count(side.pages.len() as u64)));
-    rows.push(row("lines of 64 B", &|side| {
-        super::count(side.pages.iter().map(|page| u64::from(page.lines)).sum())
-    }));
+    rows.push(row("pages of 4 KiB", &|side| count(side.pages.len() as u64)));
+    rows.push(row("lines of 64 B", &|side| count(side.pages.iter().map(|page| u64::from(page.lines)).sum())));
     if map.sides.iter().any(HeatSource::knows_bytes) {
         rows.push(row("bytes used of a line", &|side| match side.bytes_used_of_a_line() {
             Some(bytes) => format!("{bytes:.1}"),

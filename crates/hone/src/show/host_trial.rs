@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{count, measured, time_us};
 use hone_record::{
     BatchState, HostTrial, Judgement, Metric, STALL_FROM_MS, StallCounts, TriedKnob, UntriedKnob, Verdict,
 };
 
 use super::table::table;
-use super::{count, number, span_us, wrapped};
+use super::wrapped;
 use crate::host::trial::{Asked, acks_word};
 
 /// The metrics of a row, and the quantile of those that have one.
@@ -184,13 +185,13 @@ fn plain_row(knob: &TriedKnob) -> Vec<String> {
 
 fn plain(state: &BatchState, quantile: Option<f64>) -> String {
     match quantile {
-        Some(quantile) => state.latency_us(quantile).map_or_else(|| "too few".to_owned(), span_us),
-        None => state.cpu_us_per_record().map_or_else(|| "not known".to_owned(), span_us),
+        Some(quantile) => state.latency_us(quantile).map_or_else(|| "too few".to_owned(), time_us),
+        None => state.cpu_us_per_record().map_or_else(|| "not known".to_owned(), time_us),
     }
 }
 
 fn failed(state: &BatchState) -> String {
-    format!("{} %", number(state.failed_share() * 100.0))
+    format!("{} %", measured(state.failed_share() * 100.0))
 }
 
 fn stalls(counts: &StallCounts) -> String {
@@ -273,7 +274,7 @@ pub(crate) fn details(trial: &HostTrial, knob: &TriedKnob) -> Vec<String> {
         "stalls: {} ({} by the sign test at {} %)",
         knob.stalls.why,
         knob.stalls.verdict.label(),
-        number(knob.stalls.confidence * 100.0)
+        measured(knob.stalls.confidence * 100.0)
     ));
     if knob.writing_ms_max > 0 {
         lines.push(format!(
@@ -306,8 +307,8 @@ fn rests_on(state: &str, figures: &BatchState, stalls: &StallCounts) -> Option<S
             } else {
                 format!("{} stalls", count(stalls.stalls))
             },
-            number(stalls.total_s),
-            number(stalls.longest_s),
+            measured(stalls.total_s),
+            measured(stalls.longest_s),
             stalls.windows_with,
             stalls.windows
         )

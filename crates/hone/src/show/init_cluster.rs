@@ -2,8 +2,9 @@
 
 use super::init::to_fill_in;
 use super::table::table;
-use super::{count, number, wrapped};
+use super::wrapped;
 use crate::cmd::init_cluster::{SeenTopic, WrittenOfCluster};
+use hone_format::{count, measured};
 
 /// Topics that are listed.
 const MOST_LISTED: usize = 20;
@@ -40,12 +41,12 @@ pub(crate) fn text(found: &WrittenOfCluster) -> String {
 }
 
 fn row(topic: &SeenTopic, chosen: &str) -> Vec<String> {
-    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), measured);
     let mark = if topic.topic == chosen { " *" } else { "" };
     vec![
         format!("{}{mark}", topic.topic),
         topic.partitions.to_string(),
-        number(topic.records_per_s),
+        measured(topic.records_per_s),
         or_dash(topic.batches_per_s),
         or_dash(topic.bytes_per_batch),
         topic.verdict.unwrap_or("-").to_owned(),

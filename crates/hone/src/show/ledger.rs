@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{bytes, count};
 use hone_record::{Foretold, LedgerEntry};
 
 use super::table::table;
-use super::{bytes, count, metric_value, plain, wrapped};
+use super::{metric_value, plain, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};
 use crate::cmd::ledgers::{PulledLedgers, PushedLedger};
 
@@ -61,10 +62,9 @@ fn figures(entry: &LedgerEntry) -> Option<String> {
     let values = entry.values.map(|[before, after]| {
         format!(" {} -> {},", metric_value(metric, before), metric_value(metric, after))
     });
-    let ratio = entry.ratio.map_or_else(
-        || " not estimated".to_owned(),
-        |[ratio, low, high]| format!(" {ratio:.3} [{low:.3}, {high:.3}]"),
-    );
+    let ratio = entry
+        .ratio
+        .map_or_else(|| " not estimated".to_owned(), |found| format!(" {}", hone_format::interval(found)));
     let confidence = entry.confidence.map(|confidence| format!(", {} %", (confidence * 1e4).round() / 1e2));
     let pairs = entry.pairs.map(|pairs| format!(", {pairs} pairs"));
     let under = if entry.workload.is_empty() { String::new() } else { format!(", under {}", entry.workload) };
@@ -213,7 +213,7 @@ pub(crate) fn markdown(book: &Book) -> String {
         "| when | change | metric | ratio | verdict | decision | why |\n|---|---|---|---|---|---|---|\n"
             .to_owned();
     for Shown { entry, .. } in &book.entries {
-        let ratio = entry.ratio.map(|[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"));
+        let ratio = entry.ratio.map(hone_format::interval);
         let cells = [
             hone_report::date_utc(entry.at_unix_ms),
             entry.change.clone(),

@@ -1,13 +1,14 @@
 //! An optimisation as text.
 
 use hone_binary::linkmap::Coverage;
+use hone_format::{bytes, time_us};
 use hone_record::{
     Artifact, Comparison, Harm, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, Verdict,
 };
 
 use super::table::table;
 use super::window::load_words;
-use super::{bytes, comparison, span_us, wrapped};
+use super::{comparison, wrapped};
 
 /// The whole account: what was built, what was found, what follows.
 pub(crate) fn text(found: &Optimization) -> String {
@@ -205,7 +206,7 @@ fn harms(variants: &[VariantFacts]) -> String {
         let broken = rails.join("; ");
         let mut cells = vec![
             (*name).to_owned(),
-            told(harm.start_up_s, &|seconds| span_us(seconds * 1e6)),
+            told(harm.start_up_s, &|seconds| time_us(seconds * 1e6)),
             told(harm.rss_bytes, &|size| bytes(size as u64)),
         ];
         cells.extend(has_stacks.then(|| told(harm.stack_bytes, &|size| bytes(size as u64))));
@@ -251,7 +252,7 @@ fn matrix(rows: &[MatrixRow]) -> String {
             let own = if cell.own { " (its own)" } else { "" };
             match cell.ratio {
                 Some([ratio, low, high]) => {
-                    format!("{ratio:.3} [{low:.3}, {high:.3}] {}{own}", cell.verdict.label())
+                    format!("{} {}{own}", hone_format::interval([ratio, low, high]), cell.verdict.label())
                 }
                 None => format!("-{own}"),
             }

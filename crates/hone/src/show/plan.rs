@@ -1,5 +1,6 @@
 //! What a pilot promises, as text.
 
+use hone_format::{change_size, duration, exact_percent, percent};
 use hone_record::{Pilot, Promise};
 
 use super::table::table;
@@ -20,7 +21,7 @@ pub(crate) fn sentence(pilot: &Pilot) -> String {
         pilot.planned_pairs,
         pilot.planned_control_pairs,
         pilot.pairs,
-        span(pilot.rest_s)
+        duration(pilot.rest_s)
     );
     if let Some(why) = &pilot.no_promise {
         text.push_str(&format!(" Nothing is promised: {why}."));
@@ -34,7 +35,7 @@ pub(crate) fn sentence(pilot: &Pilot) -> String {
             };
             text.push_str(&format!(
                 " An effect of {} will be found with a probability of {:.0} % if the noise stays like the pilot's{}; {needed}.",
-                percent(effect),
+                exact_percent(effect - 1.0),
                 power * 100.0,
                 with_tail(primary)
             ));
@@ -50,7 +51,8 @@ pub(crate) fn sentence(pilot: &Pilot) -> String {
         .map(|promise| format!("{} ({})", promise.metric.label(), smallest(promise)))
         .collect();
     if !undecided.is_empty() {
-        let what = pilot.effect_ratio.map(|effect| format!(" for an effect of {}", percent(effect)));
+        let what =
+            pilot.effect_ratio.map(|effect| format!(" for an effect of {}", exact_percent(effect - 1.0)));
         text.push_str(&format!(
             " Can't be decided here{}: {}.",
             what.unwrap_or_default(),
@@ -65,19 +67,17 @@ pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
     let with_effect = pilot.effect_ratio.is_some();
     let mut head = vec!["metric".to_owned(), "spread".to_owned(), "smallest effect found".to_owned()];
     if let Some(effect) = pilot.effect_ratio {
-        head.push(format!("chance to find {}", percent(effect)));
+        head.push(format!("chance to find {}", exact_percent(effect - 1.0)));
         head.push("pairs it needs".to_owned());
     }
     let row = |promise: &Promise| {
         let mut row = vec![
             promise.metric.label().to_owned(),
-            format!("{:.1} %", promise.log_ratio_sd * 100.0),
-            promise.detectable_ratio.map_or("> 100000 %".to_owned(), percent),
+            percent(promise.log_ratio_sd),
+            promise.detectable_ratio.map_or("> 100000 %".to_owned(), change_size),
         ];
         if with_effect {
-            row.push(
-                promise.power_for_effect.map_or("-".to_owned(), |power| format!("{:.0} %", power * 100.0)),
-            );
+            row.push(promise.power_for_effect.map_or("-".to_owned(), chance));
             row.push(promise.pairs_needed.map_or("> 10000".to_owned(), |pairs| pairs.to_string()));
         }
         row
@@ -95,8 +95,8 @@ pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
              Smallest effect found: with a probability of {:.0} %, by the rule in design.json, control included, if the noise \
              stays like the pilot's; a disturbance that the pilot did not meet makes it larger.",
             pilot.pairs,
-            span(pilot.took_s),
-            span(budget_s),
+            duration(pilot.took_s),
+            duration(budget_s),
             pilot.power * 100.0
         ))
     ));
@@ -105,23 +105,17 @@ pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
 
 /// A pilot of a few pairs meets a disturbance that comes now and then, or does not.
 fn with_tail(promise: &Promise) -> String {
-    let said =
-        |power: f64| format!(" ({:.0} % if one pair in ten scatters five times as far)", power * 100.0);
+    let said = |power: f64| format!(" ({} if one pair in ten scatters five times as far)", chance(power));
     promise.power_with_tail.map(said).unwrap_or_default()
 }
 
+/// A simulated probability, in whole per cent.
+fn chance(share: f64) -> String {
+    exact_percent((share * 100.0).round() / 100.0)
+}
+
 fn smallest(promise: &Promise) -> String {
-    promise.detectable_ratio.map_or("nothing".to_owned(), |ratio| format!("{} or more", percent(ratio)))
-}
-
-fn percent(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
-    if percent < 9.95 { format!("{percent:.1} %").replace(".0 %", " %") } else { format!("{percent:.0} %") }
-}
-
-/// Seconds, or minutes to a tenth.
-fn span(seconds: f64) -> String {
-    if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.1} minutes", seconds / 60.0) }
+    promise.detectable_ratio.map_or("nothing".to_owned(), |ratio| format!("{} or more", change_size(ratio)))
 }
 
 #[cfg(test)]
@@ -165,9 +159,9 @@ mod tests {
         let said = unwrapped(&headline(&pilot(None)));
         for part in [
             "14 A/B pairs",
-            "2.5 minutes more",
-            "CPU per record can show 8 % or more",
-            "Can't be decided here: p99 (77 % or more)",
+            "2 min 30 s more",
+            "CPU per record can show 8.0 % or more",
+            "Can't be decided here: p99 (77.0 % or more)",
         ] {
             assert!(said.contains(part), "{said}");
         }
@@ -175,7 +169,7 @@ mod tests {
         for part in [
             "An effect of 5 % will be found with a probability of 62 % if the noise stays like the pilot's",
             "(41 % if one pair in ten scatters five times as far); 21 pairs would",
-            "p50 (7 % or more), p99 (77 % or more)",
+            "p50 (7.0 % or more), p99 (77.0 % or more)",
         ] {
             assert!(said.contains(part), "{said}");
         }
@@ -195,9 +189,9 @@ mod tests {
         for part in [
             "chance to find 5 %",
             "62 %",
-            "77 %",
+            "77.0 %",
             "p99.9: a p99.9 needs 10000 requests",
-            "budget of 5.0 minutes",
+            "budget of 5 min",
             "a disturbance that the pilot did not meet",
         ] {
             assert!(said.contains(part), "{said}");

@@ -6,8 +6,9 @@ use hone_binary::kept::{Beside, Check, Difference, HotTable, MergedProfile, Move
 use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining};
 
 use super::table::table;
-use super::{bytes, count, plain, wrapped};
+use super::{plain, wrapped};
 use crate::cmd::profile::Judged;
+use hone_format::{bytes, count, exact_percent, percent};
 
 /// Longer names are cut in the middle: both ends tell more.
 const NAME_CHARACTERS: usize = 80;
@@ -79,7 +80,7 @@ fn training_words(training: &LockedTraining) -> String {
         vec![training.workload.as_deref().map_or_else(|| "an unknown workload".to_owned(), plain)];
     words.extend(training.load.as_deref().map(plain));
     words.extend(training.seed.map(|seed| format!("seed {seed}")));
-    words.push(format!("weight {}", super::number(training.weight)));
+    words.push(format!("weight {}", hone_format::measured(training.weight)));
     words.extend(training.machine.as_ref().map(|machine| format!("on {}", plain(&machine.cpu_model))));
     words.join("; ")
 }
@@ -118,7 +119,7 @@ pub(crate) fn check(judged: &Judged, top: usize) -> String {
         path(&check.profile),
         path(&check.program),
         percent(check.lost_share),
-        percent(judged.budget)
+        exact_percent(judged.budget)
     );
     out.push_str(&format!(
         "{}: {} {} in {} functions; compared: {}\n",
@@ -203,7 +204,7 @@ pub(crate) fn merged(found: &MergedProfile) -> String {
         let locked = if input.locked { "yes" } else { "none" };
         vec![
             path(&input.file),
-            super::number(input.weight),
+            hone_format::measured(input.weight),
             count(input.total_count),
             percent(part.min(1.0)),
             locked.to_owned(),
@@ -219,10 +220,6 @@ pub(crate) fn merged(found: &MergedProfile) -> String {
     }
     out.push_str(&format!("lock: {}\n", path(&found.lock)));
     out
-}
-
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.2} %", share * 100.0)
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -283,11 +280,9 @@ mod tests {
     fn a_check_says_what_is_lost_and_what_follows() {
         let text = check(&judged(0.12, 0.1), 2);
         assert!(
-            text.starts_with(
-                "p.profdata DOES NOT FIT server: 12.00 % of its weight is lost, 10.00 % may be\n"
-            )
+            text.starts_with("p.profdata DOES NOT FIT server: 12.0 % of its weight is lost, 10 % may be\n")
         );
-        assert!(text.contains("  server::parse   12.00 %       12   changed\n"), "{text}");
+        assert!(text.contains("  server::parse   12.0 %       12   changed\n"), "{text}");
         assert!(text.contains("  and 1 more\n") && text.contains("next: take the profile again"), "{text}");
         let text = check(&judged(0.12, 0.2), 2);
         assert!(text.starts_with("p.profdata fits server") && !text.contains("next:"), "{text}");
@@ -308,8 +303,8 @@ mod tests {
             cooler: vec![moved("old", 0.5, 0.25)],
         };
         let text = difference(&found, 10);
-        assert!(text.contains("75.00 % of the weight is where it was; 7 functions in both"), "{text}");
-        assert!(text.contains("  new           -   25.00 %   +25.00 points\n"), "{text}");
-        assert!(text.contains("  old      50.00 %   25.00 %   -25.00 points\n"), "{text}");
+        assert!(text.contains("75.0 % of the weight is where it was; 7 functions in both"), "{text}");
+        assert!(text.contains("  new           -   25.0 %   +25.00 points\n"), "{text}");
+        assert!(text.contains("  old      50.0 %   25.0 %   -25.00 points\n"), "{text}");
     }
 }

@@ -1,11 +1,12 @@
 //! A proof: the table of the published case, a column for each step.
 
+use hone_format::{bytes, count, measured, time_us};
 use hone_record::{
     BatchForetold, BatchState, Comparison, Engine, Estimate, FigureOutcome, Proof, ProofStep, Workload,
 };
 
 use super::table::table;
-use super::{bytes, count, number, replica, span_us, wrapped};
+use super::{replica, wrapped};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
@@ -45,17 +46,17 @@ pub(crate) fn foretold(foretold: &BatchForetold, before: &BatchState, after: &Ba
 fn outcome(outcome: &FigureOutcome) -> String {
     let FigureOutcome { what, said, found, came_true } = outcome;
     let range = if said.low < said.high {
-        format!(" ({} to {})", number(said.low), number(said.high))
+        format!(" ({} to {})", measured(said.low), measured(said.high))
     } else {
         String::new()
     };
-    let told = format!("{what}: foretold {}{range}", number(said.value));
+    let told = format!("{what}: foretold {}{range}", measured(said.value));
     let found = match (found, came_true) {
         (None, _) => return format!("{told}, not measured"),
-        (Some(found), None) => return format!("{told}, measured {}", number(*found)),
-        (Some(found), Some(_)) if *found <= 0.0 => format!("measured {}", number(*found)),
+        (Some(found), None) => return format!("{told}, measured {}", measured(*found)),
+        (Some(found), Some(_)) if *found <= 0.0 => format!("measured {}", measured(*found)),
         (Some(found), Some(_)) => {
-            format!("measured {} ({:+.0} %)", number(*found), (said.value / found - 1.0) * 100.0)
+            format!("measured {} ({:+.0} %)", measured(*found), (said.value / found - 1.0) * 100.0)
         }
     };
     let came = if *came_true == Some(true) { "came true" } else { "did not come true" };
@@ -96,24 +97,24 @@ fn figures(states: &[&BatchState]) -> Vec<Vec<String>> {
     let or_unknown = |told: Option<String>| told.unwrap_or_else(|| "not known".to_owned());
     let mut rows = Vec::new();
     for (name, quantile) in QUANTILES {
-        let told = |state: &BatchState| state.latency_us(quantile).map_or(TOO_FEW.to_owned(), span_us);
+        let told = |state: &BatchState| state.latency_us(quantile).map_or(TOO_FEW.to_owned(), time_us);
         rows.push(row(name, &told));
     }
-    rows.push(row("CPU, cores", &|state| or_unknown(state.cores().map(number))));
-    rows.push(row("CPU a record", &|state| or_unknown(state.cpu_us_per_record().map(span_us))));
+    rows.push(row("CPU, cores", &|state| or_unknown(state.cores().map(measured))));
+    rows.push(row("CPU a record", &|state| or_unknown(state.cpu_us_per_record().map(time_us))));
     rows.push(row("network sent/s", &|state| {
         or_unknown(state.sent_bytes_per_s().map(|rate| bytes(rate.round() as u64)))
     }));
-    rows.push(row("requests/s", &|state| or_unknown(state.requests_per_s().map(number))));
-    rows.push(row("batches/s", &|state| or_unknown(state.batches_per_s().map(number))));
-    rows.push(row("bytes a batch", &|state| or_unknown(state.bytes_per_batch().map(number))));
-    rows.push(row("records a batch", &|state| or_unknown(state.records_per_batch().map(number))));
+    rows.push(row("requests/s", &|state| or_unknown(state.requests_per_s().map(measured))));
+    rows.push(row("batches/s", &|state| or_unknown(state.batches_per_s().map(measured))));
+    rows.push(row("bytes a batch", &|state| or_unknown(state.bytes_per_batch().map(measured))));
+    rows.push(row("records a batch", &|state| or_unknown(state.records_per_batch().map(measured))));
     rows.push(row("backlog, records", &|state| or_unknown(state.backlog_p50.map(count))));
     if states.iter().any(|state| state.lag_records.is_some()) {
         rows.push(row("consumer lag", &|state| or_unknown(state.lag_records.map(count))));
     }
     rows.push(row("records/s", &|state| {
-        or_unknown((state.seconds > 0.0).then(|| number(state.acked_records as f64 / state.seconds)))
+        or_unknown((state.seconds > 0.0).then(|| measured(state.acked_records as f64 / state.seconds)))
     }));
     rows
 }
@@ -122,7 +123,7 @@ fn figures(states: &[&BatchState]) -> Vec<Vec<String>> {
 fn capacities(proof: &Proof, first: &ProofStep) -> Vec<String> {
     let told = |step: &ProofStep, value: fn(&Estimate) -> f64| {
         let judged = step.comparison.as_ref().and_then(Comparison::primary);
-        judged.map_or("-".to_owned(), |judged| number(value(&judged.estimate)))
+        judged.map_or("-".to_owned(), |judged| measured(value(&judged.estimate)))
     };
     let cells = proof.steps.iter().map(|step| told(step, |found| found.value_b));
     let original = told(first, |found| found.value_a);

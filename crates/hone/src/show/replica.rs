@@ -1,9 +1,10 @@
 //! A topic beside the load that replicates it.
 
+use hone_format::{change, count, measured};
 use hone_record::{Replica, ReplicaDifference, TopicFigures};
 
 use super::table::table;
-use super::{count, number, wrapped};
+use super::wrapped;
 
 /// A figure out of others.
 type Of = fn(&TopicFigures) -> f64;
@@ -35,11 +36,7 @@ pub(crate) fn rows(replica: &Replica) -> Vec<Vec<String>> {
 }
 
 fn row(figure: &ReplicaDifference) -> Vec<String> {
-    vec![figure.what.to_owned(), number(figure.today), number(figure.here), percent(figure.change())]
-}
-
-fn percent(change: f64) -> String {
-    if change.is_finite() { format!("{:+.1} %", 100.0 * change).replace('-', "−") } else { "-".to_owned() }
+    vec![figure.what.to_owned(), measured(figure.today), measured(figure.here), change(1.0 + figure.change())]
 }
 
 /// For a terminal.
@@ -83,8 +80,8 @@ pub(crate) fn waits(topic: &str) -> String {
 /// The figures that differ too much, and why they probably do.
 pub(crate) fn difference(replica: &Replica) -> String {
     let of = |figure: &ReplicaDifference| {
-        let (today, here) = (number(figure.today), number(figure.here));
-        format!("{} {today} in the topic and {here} here ({})", figure.what, percent(figure.change()))
+        let (today, here) = (measured(figure.today), measured(figure.here));
+        format!("{} {today} in the topic and {here} here ({})", figure.what, change(1.0 + figure.change()))
     };
     let figures: Vec<String> = replica.differences().iter().map(of).collect();
     let reasons =

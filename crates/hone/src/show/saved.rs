@@ -1,5 +1,6 @@
 //! Saved windows held against each other, as text.
 
+use hone_format::{exact_percent, ratio};
 use hone_record::{SavedComparison, SavedEstimate, SavedFinding};
 
 use super::table::table;
@@ -40,13 +41,13 @@ pub(crate) fn text(found: &SavedComparison) -> String {
 fn row(estimate: &SavedEstimate) -> Vec<String> {
     let value = |value: f64| metric_value(estimate.metric, value);
     let interval = estimate.interval.map_or("-".to_owned(), |(low, high, confidence)| {
-        format!("[{low:.3}, {high:.3}] {:.1} %", confidence * 100.0)
+        format!("[{}, {}] {}", ratio(low), ratio(high), exact_percent(confidence))
     });
     vec![
         estimate.metric.label().to_owned(),
         value(estimate.value_a),
         value(estimate.value_b),
-        format!("{:.3}", estimate.ratio),
+        ratio(estimate.ratio),
         interval,
         estimate.finding.map_or("-", SavedFinding::label).to_owned(),
     ]

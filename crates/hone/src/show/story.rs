@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{bytes, change, count, measured, time_us};
 use hone_record::{
     BatchState, Chapter, Fate, Fates, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned,
 };
 
 use super::ledger::{came, in_a_cell};
-use super::{bytes, count, number, span_us};
 
 /// Rows of a comment: a reviewer reads it between two other things.
 const MOST_ROWS: usize = 15;
@@ -101,7 +101,7 @@ fn tried(story: &Story, fates: &Fates<'_>, skipped: usize) -> String {
     for Chapter { entry, .. } in story.chapters.iter().skip(skipped) {
         let ratio = entry.ratio.map_or_else(
             || "-".to_owned(),
-            |[ratio, low, high]| format!("{} [{}, {}]", percent(ratio), percent(low), percent(high)),
+            |[ratio, low, high]| format!("{} [{}, {}]", change(ratio), change(low), change(high)),
         );
         let under = if entry.workload.is_empty() { String::new() } else { format!(" ({})", entry.workload) };
         let _ = writeln!(
@@ -118,7 +118,7 @@ fn tried(story: &Story, fates: &Fates<'_>, skipped: usize) -> String {
 
 /// What a change was hoped to save, in a cell.
 fn hoped(hope: &Hope) -> String {
-    if hope.is_unsaid { "not said".to_owned() } else { format!("{} %", number(hope.share * 100.0)) }
+    if hope.is_unsaid { "not said".to_owned() } else { format!("{} %", measured(hope.share * 100.0)) }
 }
 
 /// Where the time went, what each change was hoped to save, what came, and what all of it is worth.
@@ -163,7 +163,7 @@ fn tuned_markdown(tuned: &Tuned) -> String {
 }
 
 fn ratio(found: Option<[f64; 3]>) -> String {
-    found.map_or_else(|| "-".to_owned(), |[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"))
+    found.map_or_else(|| "-".to_owned(), hone_format::interval)
 }
 
 /// In place of figures of windows that had no load in common.
@@ -175,9 +175,9 @@ fn first_look(first: &BatchState) -> String {
     });
     let cpu = first
         .cpu_us_per_record()
-        .map(|us| format!("{} of the target’s CPU a record{}", span_us(us), cpu.unwrap_or_default()));
-    let batch = first.records_per_batch().map(|records| format!("{} records a batch", number(records)));
-    let batches = first.batches_per_s().map(|batches| format!("{} batches a second", number(batches)));
+        .map(|us| format!("{} of the target’s CPU a record{}", time_us(us), cpu.unwrap_or_default()));
+    let batch = first.records_per_batch().map(|records| format!("{} records a batch", measured(records)));
+    let batches = first.batches_per_s().map(|batches| format!("{} batches a second", measured(batches)));
     let told: Vec<String> = [cpu, batch, batches].into_iter().flatten().collect();
     match &told[..] {
         [] => "Where the time went before the first change is not known.".to_owned(),
@@ -208,10 +208,6 @@ fn beside(story: &Story) -> String {
     }
 }
 
-fn percent(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
-}
-
 /// The state before the first change, and that with each.
 fn steps(fates: &Fates<'_>, group: &[&Chapter]) -> String {
     let Some(first) = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity)) else {
@@ -237,11 +233,11 @@ fn steps(fates: &Fates<'_>, group: &[&Chapter]) -> String {
     // Of operations no single latency is known, and nothing of a network.
     let of_operations = states.iter().any(|state| state.counts_operations);
     for (name, quantile) in STORY_QUANTILES.into_iter().filter(|_| !of_operations) {
-        row(name, &|state| state.latency_us(quantile).map(span_us), "too few samples");
+        row(name, &|state| state.latency_us(quantile).map(time_us), "too few samples");
     }
-    row("CPU, cores", &|state| state.cores().map(number), "not known");
+    row("CPU, cores", &|state| state.cores().map(measured), "not known");
     let cpu = if of_operations { "CPU an operation" } else { "CPU a record" };
-    row(cpu, &|state| state.cpu_us_per_record().map(span_us), "not known");
+    row(cpu, &|state| state.cpu_us_per_record().map(time_us), "not known");
     if !of_operations {
         row(
             "network sent/s",
@@ -263,7 +259,7 @@ fn tail(fates: &Fates<'_>, group: &[&Chapter]) -> Option<String> {
         .iter()
         .filter_map(|(name, quantile)| {
             let (before, after) = (first.before.latency_us(*quantile)?, last.after.latency_us(*quantile)?);
-            Some(format!("{name} {} → {}", span_us(before), span_us(after)))
+            Some(format!("{name} {} → {}", time_us(before), time_us(after)))
         })
         .collect();
     let under =
@@ -342,7 +338,7 @@ mod tests {
             "| p99.999 | too few samples",
             "## Foretold, and found",
             "p\\|go",
-            "-10.0 % [-15.0 %, -5.0 %]",
+            "−10.0 % [−15.0 %, −5.0 %]",
         ] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }

@@ -1,8 +1,9 @@
 //! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
 
+use hone_format::measured;
 use hone_record::{Hope, Tuning, TuningStep};
 
-use super::{number, proof, wrapped};
+use super::{proof, wrapped};
 
 /// All of it, for a terminal.
 pub(crate) fn text(tuning: &Tuning) -> String {
@@ -64,7 +65,7 @@ fn step_line(index: usize, step: &TuningStep) -> String {
 
 /// What a change is hoped to save, in words.
 pub(crate) fn hoped(hope: &Hope) -> String {
-    let share = number(hope.share * 100.0);
+    let share = measured(hope.share * 100.0);
     match hope.is_unsaid {
         true => format!("ranked by {share} %, since nobody has said what it may save"),
         false => format!("hoped to save {share} %"),

@@ -1,11 +1,12 @@
 //! What a run of `hone tune` would do, and how long it takes.
 
 use super::tuning::hoped;
-use super::{count, time, wrapped};
+use super::wrapped;
 use crate::tune::candidate::Candidate;
 use crate::tune::estimate::{Estimate, Planned, Span};
 use crate::tune::file::Asked;
 use crate::tune::rank::{Ranked, ranked};
+use hone_format::{count, duration};
 
 /// What would be tried, and how long it takes: part by part, and all of it.
 pub(crate) fn text(planned: &Planned) -> String {
@@ -16,7 +17,7 @@ pub(crate) fn text(planned: &Planned) -> String {
         names => format!(" Forbidden: {}.", names.join(", ")),
     };
     let budget = match asked.budget_s {
-        Some(budget_s) => format!("at most {}", time(budget_s)),
+        Some(budget_s) => format!("at most {}", duration(budget_s)),
         None => "as long as there is something to try".to_owned(),
     };
     let found = if asked.find {
@@ -55,7 +56,7 @@ fn candidates(asked: &Asked, estimate: &Estimate) -> String {
                 "  {} ({}), {} of windows, {}: {}",
                 candidate.name,
                 candidate.altitude.label(),
-                time(*cost_s),
+                duration(*cost_s),
                 hoped(&candidate.hope),
                 candidate.hope.why
             )
@@ -67,8 +68,8 @@ fn candidates(asked: &Asked, estimate: &Estimate) -> String {
 /// The parts with their times, the sum, and whether the budget reaches.
 fn times(budget_s: Option<f64>, estimate: &Estimate) -> String {
     let row = |what: &str, takes: &Span| {
-        let most = takes.most_s.map_or("not known".to_owned(), time);
-        format!("{:>11}  {:>11}  {what}", time(takes.least_s), most)
+        let most = takes.most_s.map_or("not known".to_owned(), duration);
+        format!("{:>11}  {:>11}  {what}", duration(takes.least_s), most)
     };
     let rows = estimate.parts.iter().map(|part| row(&part.what, &part.takes));
     let head = format!("{:>11}  {:>11}", "least", "most");
@@ -84,12 +85,12 @@ fn times(budget_s: Option<f64>, estimate: &Estimate) -> String {
 /// How far a budget reaches.
 fn reach(budget_s: f64, estimate: &Estimate) -> String {
     let Estimate { total, comparison, first_change_s, .. } = estimate;
-    let budget = time(budget_s);
+    let budget = duration(budget_s);
     if budget_s < *first_change_s {
         return format!(
             "The budget of {budget} does not reach for a single change: {} go by at least until one is tried. Nothing would be kept; give it more, or take \
              shorter windows or fewer pairs.",
-            time(*first_change_s)
+            duration(*first_change_s)
         );
     }
     if total.most_s.is_some_and(|most_s| most_s <= budget_s) {

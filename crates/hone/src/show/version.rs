@@ -1,7 +1,7 @@
 //! The receipt of a build as text.
 
-use super::number;
 use crate::cmd::version::Receipt;
+use hone_format::measured;
 
 /// A line for each thing that is known of the build.
 pub(crate) fn text(receipt: &Receipt) -> String {
@@ -32,10 +32,10 @@ pub(crate) fn text(receipt: &Receipt) -> String {
     if receipt.instrumented {
         lines.push("counters  this build counts for a profile, and is slow".to_owned());
     }
-    lines.push(format!("code      {} bytes", number(receipt.text_bytes as f64)));
+    lines.push(format!("code      {} bytes", measured(receipt.text_bytes as f64)));
     lines.push(format!(
         "program   {} bytes, SHA-256 {}",
-        number(receipt.program_bytes as f64),
+        measured(receipt.program_bytes as f64),
         receipt.sha256
     ));
     lines.push(format!("build-id  {}", receipt.build_id.as_deref().unwrap_or("none")));

@@ -23,13 +23,13 @@ pub(super) fn text(watched: &Watched, diagnosis: &Diagnosis) -> String {
         let _ = write!(
             out,
             "\n  Pages of 4 KiB that hold 90 % and 99 % of the samples of user code: {} and {}\n",
-            super::count(most),
-            super::count(nearly_all)
+            hone_format::count(most),
+            hone_format::count(nearly_all)
         );
     }
     if let Some(calls) = watched.reads_and_writes {
         let rate = calls as f64 / watched.window_s.max(1e-9);
-        let _ = write!(out, "\n  Calls that read or write: {} a second\n", super::number(rate));
+        let _ = write!(out, "\n  Calls that read or write: {} a second\n", hone_format::measured(rate));
     }
     // Slots have verdicts of their own.
     if diagnosis.parts.is_empty() {
@@ -48,7 +48,7 @@ fn verdict(watched: &Watched, diagnosis: &Diagnosis) -> String {
         None => "not known: that needs samples of the program and of the kernel".to_owned(),
     };
     let kernel = match watched.samples.and_then(|split| split.share(split.kernel?)) {
-        Some(kernel) => format!("  kernel   {:.0} % of the samples\n", 100.0 * kernel),
+        Some(kernel) => format!("  kernel   {} of the samples\n", hone_format::percent(kernel)),
         None => String::new(),
     };
     format!(
@@ -83,10 +83,13 @@ fn threads(watched: &Watched) -> Vec<Vec<String>> {
             "switches/s",
             Box::new(move |thread| {
                 let all = thread.switches_voluntary? + thread.switches_involuntary?;
-                Some(super::number(all as f64 / window_s))
+                Some(hone_format::measured(all as f64 / window_s))
             }),
         ),
-        ("faults/s", Box::new(move |thread| Some(super::number(thread.page_faults? as f64 / window_s)))),
+        (
+            "faults/s",
+            Box::new(move |thread| Some(hone_format::measured(thread.page_faults? as f64 / window_s))),
+        ),
     ];
     // What nothing is known of is no column.
     let columns: Vec<Told<'_>> = columns
@@ -112,7 +115,7 @@ fn part(part: f64, of: f64) -> Option<f64> {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+    share.map_or_else(|| hone_format::NONE.to_owned(), hone_format::percent)
 }
 
 fn shortened(name: &str) -> String {

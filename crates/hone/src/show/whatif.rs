@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{bytes, count, measured};
 use hone_record::{BatchFigures, CheapestSetting, ClientSettings, Foreseen, ReplayedProducer, WhatIf};
 
 use super::table::table;
-use super::{bytes, count, number, wrapped};
+use super::wrapped;
 
 /// Producers that are listed.
 const MOST_LISTED: usize = 8;
@@ -17,7 +18,7 @@ pub(crate) fn text(found: &WhatIf) -> String {
         found.topic,
         count(found.records),
         found.partitions,
-        number(found.window_s)
+        measured(found.window_s)
     );
     out.push_str(&table(&figures(found)));
     out.push_str(&producers(found));
@@ -45,35 +46,40 @@ fn figures(found: &WhatIf) -> Vec<Vec<String>> {
     if foreseen.is_some() {
         head.extend([change.to_owned(), "range".to_owned()]);
     }
-    let optional = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    let optional = |value: Option<f64>| value.map_or("-".to_owned(), measured);
     let rows: [Row<'_>; 12] = [
-        ("batches/s", &|each| number(each.batches_per_s), foreseen.map(|each| each.batches_per_s), number),
+        (
+            "batches/s",
+            &|each| measured(each.batches_per_s),
+            foreseen.map(|each| each.batches_per_s),
+            measured,
+        ),
         (
             "requests/s",
             &|each| optional(each.requests_per_s),
             foreseen.map(|each| each.requests_per_s),
-            number,
+            measured,
         ),
         ("bytes/s", &|each| bytes(each.bytes_per_s as u64), foreseen.map(|each| each.bytes_per_s), of_bytes),
         (
             "bytes/batch",
-            &|each| number(each.batch_bytes_mean),
+            &|each| measured(each.batch_bytes_mean),
             foreseen.map(|each| each.batch_bytes_mean),
-            number,
+            measured,
         ),
-        ("  p50", &|each| count(each.batch_bytes_p50), None, number),
-        ("  p90", &|each| count(each.batch_bytes_p90), None, number),
-        ("records/batch", &|each| number(each.records_per_batch), None, number),
+        ("  p50", &|each| count(each.batch_bytes_p50), None, measured),
+        ("  p90", &|each| count(each.batch_bytes_p90), None, measured),
+        ("records/batch", &|each| measured(each.records_per_batch), None, measured),
         (
             "wait of a record, ms",
             &|each| optional(each.wait_ms_mean),
             foreseen.map(|each| each.wait_ms_mean),
-            number,
+            measured,
         ),
-        ("  p50", &|each| optional(each.wait_ms_p50), foreseen.map(|each| each.wait_ms_p50), number),
-        ("  p99", &|each| optional(each.wait_ms_p99), foreseen.map(|each| each.wait_ms_p99), number),
-        ("headers, %", &|each| number(100.0 * each.header_share), None, number),
-        ("bytes on disk a byte, at most", &|each| number(each.write_amplification_most), None, number),
+        ("  p50", &|each| optional(each.wait_ms_p50), foreseen.map(|each| each.wait_ms_p50), measured),
+        ("  p99", &|each| optional(each.wait_ms_p99), foreseen.map(|each| each.wait_ms_p99), measured),
+        ("headers, %", &|each| measured(100.0 * each.header_share), None, measured),
+        ("bytes on disk a byte, at most", &|each| measured(each.write_amplification_most), None, measured),
     ];
     let mut all = vec![head];
     for (name, of, range, shown) in rows {
@@ -170,7 +176,7 @@ fn told(producer: &ReplayedProducer) -> String {
 
 fn settings_of(settings: &ClientSettings) -> String {
     let late = if settings.late_ms > 0.0 {
-        format!(" (and timers {} ms late)", number(settings.late_ms))
+        format!(" (and timers {} ms late)", measured(settings.late_ms))
     } else {
         String::new()
     };
@@ -179,7 +185,7 @@ fn settings_of(settings: &ClientSettings) -> String {
     format!(
         "{} with linger {} ms{late}, batch size {}{records}, codec {}",
         settings.client,
-        number(settings.linger_ms),
+        measured(settings.linger_ms),
         settings.batch_bytes,
         settings.codec
     )
@@ -196,14 +202,14 @@ fn cheapest(all: &[CheapestSetting]) -> String {
                 let memory = if setting.would_wait { "; memory does not suffice for it" } else { "" };
                 format!(
                     "{size} a batch: linger {} ms{cap} give {} bytes, and records wait {} ms in the mean{memory}",
-                    number(linger_ms),
-                    number(setting.batch_bytes_mean),
-                    number(setting.wait_ms_mean)
+                    measured(linger_ms),
+                    measured(setting.batch_bytes_mean),
+                    measured(setting.wait_ms_mean)
                 )
             }
             None => format!(
                 "{size} a batch: no linger up to a second reaches it; the most is {} bytes. Fewer producers or partitions would do more",
-                number(setting.batch_bytes_mean)
+                measured(setting.batch_bytes_mean)
             ),
         };
         let _ = write!(out, "\n{}", wrapped(&text));

@@ -1,6 +1,7 @@
 //! One load as text.
 
 use hone_compare::why_it_does_not_count;
+use hone_format::{bytes, count, exact, measured, time_us};
 use hone_record::{
     AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, MemoryCounted, Metric,
     Outcome, Part, Payload, Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, TargetBusy, TargetMemory,
@@ -8,7 +9,6 @@ use hone_record::{
 };
 
 use super::table::table;
-use super::{bytes, count, number, span_us};
 use crate::meter;
 use crate::require::measured_words;
 use crate::targets::CPU_OF_TARGET;
@@ -67,8 +67,8 @@ fn stall_words(stalls: &Stalls) -> Option<String> {
         format!(
             "stalls      {} in which requests waited {STALL_FROM_MS} ms or longer: {} s together, the longest {} s, {} requests",
             count(stalls.count()),
-            number(stalls.total_s()),
-            number(stalls.longest_s()),
+            measured(stalls.total_s()),
+            measured(stalls.longest_s()),
             count(stalls.requests())
         )
     })
@@ -133,7 +133,7 @@ pub(crate) fn load_words(workload: &Workload) -> String {
     };
     format!(
         "{} {what} {records}{}, {} for {} s, {} {connections}, acks={acks}",
-        number(workload.requests_per_s),
+        exact(workload.requests_per_s),
         key_words(workload.keys),
         schedule_words(&workload.schedule),
         workload.duration_s,
@@ -169,14 +169,14 @@ fn schedule_words(schedule: &Schedule) -> String {
     match schedule {
         Schedule::Uniform => "uniform".to_owned(),
         Schedule::Poisson => "Poisson".to_owned(),
-        Schedule::Bursts { every_ms } => format!("in bursts every {} ms", number(*every_ms)),
-        Schedule::Ramp { to_requests_per_s } => format!("ramp to {}/s", number(*to_requests_per_s)),
+        Schedule::Bursts { every_ms } => format!("in bursts every {} ms", exact(*every_ms)),
+        Schedule::Ramp { to_requests_per_s } => format!("ramp to {}/s", exact(*to_requests_per_s)),
         Schedule::Steps { requests_per_s } => {
-            let rates: Vec<String> = requests_per_s.iter().map(|rate| number(*rate)).collect();
+            let rates: Vec<String> = requests_per_s.iter().map(|rate| exact(*rate)).collect();
             format!("in steps of {}/s", rates.join(", "))
         }
         Schedule::Climb(climb) => {
-            format!("climbing to {}/s, until {} breaks", number(climb.to_requests_per_s), climb.slo.words())
+            format!("climbing to {}/s, until {} breaks", exact(climb.to_requests_per_s), climb.slo.words())
         }
         Schedule::Replay { source, arrivals, .. } => {
             format!("replay of {source} ({} times)", count(*arrivals))
@@ -190,7 +190,7 @@ fn throughput_words(window: &Window) -> String {
     if window.workload.engine.operations().is_some() {
         return format!(
             "throughput  {} operations/s, {} in {:.3} s",
-            number(facts.reached_requests_per_s),
+            measured(facts.reached_requests_per_s),
             count(facts.acked_requests),
             window.duration_s
         );
@@ -199,22 +199,12 @@ fn throughput_words(window: &Window) -> String {
     let done = if window.workload.acks == 0 { "sent" } else { "acknowledged" };
     format!(
         "throughput  {} requests/s {done}, {} records/s, {}/s; asked {} requests/s, {} were due",
-        number(facts.reached_requests_per_s),
-        number(facts.acked_records as f64 * share),
+        measured(facts.reached_requests_per_s),
+        measured(facts.acked_records as f64 * share),
         bytes((facts.acked_bytes as f64 * share) as u64),
-        number(asked_requests_per_s(window)),
+        exact(window.asked_requests_per_s()),
         count(facts.requests),
     )
-}
-
-/// The rate that was set, where what was due is a draw of it; otherwise that of what was due: of a shard, or of a schedule with rates of its
-/// own.
-fn asked_requests_per_s(window: &Window) -> f64 {
-    let set = window.workload.requests_per_s;
-    let expected = set * window.duration_s;
-    // Five standard deviations of independent arrivals.
-    let is_a_draw = (window.facts.requests as f64 - expected).abs() <= 5.0 * expected.sqrt();
-    if is_a_draw { set } else { window.facts.asked_requests_per_s }
 }
 
 fn outcome_words(window: &Window) -> String {
@@ -226,21 +216,21 @@ fn outcome_words(window: &Window) -> String {
         Outcome::Saturated { backlog_requests } => format!(
             "saturated: the backlog only grew, to {} requests; percentiles would only measure the length of the run. \
              Ask for fewer requests per second",
-            number(*backlog_requests as f64)
+            measured(*backlog_requests as f64)
         ),
         Outcome::GeneratorLate { lateness_us_p99, limit_us } => format!(
             "the generator could not keep its schedule (p99 {} late, limit {}): the run failed, not the target. Ask \
              for fewer requests per second, or give the generator a core of its own",
-            span_us(*lateness_us_p99),
-            span_us(*limit_us)
+            time_us(*lateness_us_p99),
+            time_us(*limit_us)
         ),
         Outcome::Warming { cpu_us_per_record: [first, last], compiling_share } => format!(
             "still warming up: CPU per record went from {} to {} in the window{}. Warm up longer: raise --warmup-limit or --warmup",
-            span_us(*first),
-            span_us(*last),
+            time_us(*first),
+            time_us(*last),
             compiling_share.map_or(String::new(), |share| format!(
-                ", and JIT compilation used {:.0} % of the CPU",
-                share * 100.0
+                ", and JIT compilation used {} of the CPU",
+                hone_format::percent(share)
             ))
         ),
         Outcome::Failed { reason } => format!("failed: {reason}"),
@@ -257,16 +247,19 @@ fn target_words(window: &Window) -> String {
     };
     let part = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
     if facts.acked_records == 0 {
-        return format!("{} in all, no record acknowledged", span_us(cpu.total_s * 1e6));
+        return format!("{} in all, no record acknowledged", time_us(cpu.total_s * 1e6));
     }
-    let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
+    let user = cpu
+        .user_share
+        .map(|share| format!(", {} of it user", hone_format::percent(share)))
+        .unwrap_or_default();
     let beyond = window.cpu_us_per_record_beyond_idling().zip(facts.idle_cores);
     let beyond = beyond.map_or_else(String::new, |(us, cores)| {
-        format!(", {} µs/record beyond the {} cores that it takes idle", number(us), number(cores))
+        format!(", {} µs/record beyond the {} cores that it takes idle", measured(us), measured(cores))
     });
-    let measured: Vec<&str> =
+    let processes: Vec<&str> =
         window.environment.iter().flat_map(|environment| &environment.measured).map(String::as_str).collect();
-    let of = if measured.is_empty() { String::new() } else { format!(", of {}", measured.join(" and ")) };
+    let of = if processes.is_empty() { String::new() } else { format!(", of {}", processes.join(" and ")) };
     let behind: Vec<&str> =
         window.environment.iter().flat_map(|environment| &environment.behind).map(String::as_str).collect();
     let behind = if behind.is_empty() {
@@ -276,20 +269,20 @@ fn target_words(window: &Window) -> String {
     };
     format!(
         "{} µs/record, {} µs/request{user}{beyond}{part}{of}{behind}",
-        number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
-        number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
+        measured(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
+        measured(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )
 }
 
 /// What a warm-up came to; nothing of one that was asked to be short.
 fn warm_up_words(found: &WarmUp) -> Option<String> {
     let fell = found.cpu_us_per_request.map_or(String::new(), |[first, last]| {
-        format!("; CPU per request {} at first, {} at the end", span_us(first), span_us(last))
+        format!("; CPU per request {} at first, {} at the end", time_us(first), time_us(last))
     });
-    let compiling = found
-        .compiling_share
-        .map_or(String::new(), |share| format!("; JIT compilation used {:.0} % of the CPU", share * 100.0));
-    let took = format!("{} requests in {} s", count(found.requests), number(found.took_s));
+    let compiling = found.compiling_share.map_or(String::new(), |share| {
+        format!("; JIT compilation used {} of the CPU", hone_format::percent(share))
+    });
+    let took = format!("{} requests in {} s", count(found.requests), measured(found.took_s));
     match found.end {
         WarmUpEnd::Steady => Some(format!("warm-up     {took}, then steady{fell}{compiling}")),
         WarmUpEnd::Limit => {
@@ -302,19 +295,19 @@ fn warm_up_words(found: &WarmUp) -> Option<String> {
 /// `target 41.2 µs/record, 0.18 cores by redpanda_cpu_busy_seconds_total (2 series)`.
 fn busy_words(window: &Window, busy: &TargetBusy) -> String {
     let per_record = window.value(Metric::BusyPerRecord).map_or_else(
-        || format!("{} in all", span_us(busy.busy_s * 1e6)),
-        |us| format!("{} µs/record", number(us)),
+        || format!("{} in all", time_us(busy.busy_s * 1e6)),
+        |us| format!("{} µs/record", measured(us)),
     );
     let handlers = busy
         .handlers_idle_share
-        .map_or(String::new(), |share| format!("; request handlers idle {:.0} %", share * 100.0));
+        .map_or(String::new(), |share| format!("; request handlers idle {}", hone_format::percent(share)));
     format!(
         "target {per_record}, {} cores by {} ({} series{}){handlers}",
-        number(busy.busy_s / busy.over_s),
+        measured(busy.busy_s / busy.over_s),
         busy.counter,
         busy.series,
         if busy.reading_s > 0.01 * busy.busy_s {
-            format!("; less {} that one reading costs", span_us(busy.reading_s * 1e6))
+            format!("; less {} that one reading costs", time_us(busy.reading_s * 1e6))
         } else {
             String::new()
         }
@@ -333,7 +326,7 @@ fn memory_words(memory: TargetMemory) -> String {
 
 fn generator_words(window: &Window) -> String {
     let per_request = window.facts.generator_cpu.total_s * 1e6 / window.facts.requests.max(1) as f64;
-    format!("{} µs/request", number(per_request))
+    format!("{} µs/request", measured(per_request))
 }
 
 fn machine_words(window: &Window) -> String {
@@ -377,12 +370,12 @@ fn batch_words(window: &Window) -> Option<String> {
         .map(|topic| {
             let batches = topic.batches as f64;
             let seen = match topic.seen_share {
-                share if share < 0.995 => format!(" (of {:.0} % that were read)", share * 100.0),
+                share if share < 0.995 => format!(" (of {} that were read)", hone_format::percent(share)),
                 _ => String::new(),
             };
             format!(
                 "{} records, {} each{seen}",
-                number(topic.records as f64 / batches),
+                measured(topic.records as f64 / batches),
                 bytes((topic.bytes as f64 / batches) as u64)
             )
         })
@@ -423,8 +416,8 @@ fn consumer_words(seen: &EndToEnd) -> String {
 fn split_words(split: &LatencySplit) -> String {
     let part = |name: &str, part: Option<Part>| {
         let part = part?;
-        let tail = part.us_p99.map(|us| format!(" (p99 {})", span_us(us))).unwrap_or_default();
-        Some(format!("{name} {}{tail}", span_us(part.us_p50)))
+        let tail = part.us_p99.map(|us| format!(" (p99 {})", time_us(us))).unwrap_or_default();
+        Some(format!("{name} {}{tail}", time_us(part.us_p50)))
     };
     let parts = [
         part("client queue", split.client_queue),
@@ -441,8 +434,8 @@ const BEYOND: u64 = 10;
 fn latency_table(window: &Window) -> String {
     let head = ["latency", "p50", "p90", "p99", "p99.9", "max", "samples"].map(str::to_owned).to_vec();
     let row = |name: &str, hdr: &Hdr| {
-        let tail = |quantile| hdr.quantile_us_if_supported(quantile, BEYOND).map_or("-".to_owned(), span_us);
-        let max = hdr.max_us().map_or("-".to_owned(), span_us);
+        let tail = |quantile| hdr.quantile_us_if_supported(quantile, BEYOND).map_or("-".to_owned(), time_us);
+        let max = hdr.max_us().map_or("-".to_owned(), time_us);
         latency_row(name, QUANTILES.map(tail), max, hdr.count())
     };
     let latencies = &window.latencies;
@@ -462,8 +455,8 @@ fn latency_table(window: &Window) -> String {
 /// As the others, but what lies among the missing is at least what it says.
 fn end_to_end_row(seen: &EndToEnd) -> Vec<String> {
     let words = |bounds: Option<Bounds>| match bounds {
-        Some(Bounds { least_us, most_us }) if most_us == Some(least_us) => span_us(least_us),
-        Some(Bounds { least_us, .. }) => format!("≥ {}", span_us(least_us)),
+        Some(Bounds { least_us, most_us }) if most_us == Some(least_us) => time_us(least_us),
+        Some(Bounds { least_us, .. }) => format!("≥ {}", time_us(least_us)),
         None => "-".to_owned(),
     };
     let tail = |quantile| words(seen.quantile(quantile, BEYOND));
@@ -510,7 +503,7 @@ pub(crate) mod tests {
         assert_eq!(target_words(&window), "250 µs/record, 500 µs/request");
         window.facts.idle_cores = Some(0.02);
         let expected =
-            "250 µs/record, 500 µs/request, 150 µs/record beyond the 0.020 cores that it takes idle";
+            "250 µs/record, 500 µs/request, 150 µs/record beyond the 0.0200 cores that it takes idle";
         assert_eq!(target_words(&window), expected);
         // It was busier before than under the load: nothing is left, and nothing is below that.
         window.facts.idle_cores = Some(0.2);
@@ -560,7 +553,7 @@ pub(crate) mod tests {
         let words = throughput_words(&window);
         assert!(words.ends_with("; asked 100,000 requests/s, 1,000 were due"), "{words}");
         window.workload.requests_per_s = 1_010.0 / window.duration_s;
-        assert_eq!(asked_requests_per_s(&window), window.workload.requests_per_s, "a draw of it");
+        assert_eq!(window.asked_requests_per_s(), window.workload.requests_per_s, "a draw of it");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use hone_format::{bytes, count, measured};
 use hone_record::{BatchCap, BatchXray, ProducerXray, Spread, TopicXray};
 
 use super::table::table;
-use super::{bytes, count, number, wrapped};
+use super::wrapped;
 
 /// Producers and partitions that are listed.
 const MOST_LISTED: usize = 8;
@@ -39,10 +40,10 @@ fn topics(found: &BatchXray) -> String {
         rows.push(vec![
             topic.topic.clone(),
             topic.partitions.to_string(),
-            topic.batches_per_s.map_or("-".to_owned(), number),
-            topic.mean_bytes.map_or("-".to_owned(), |mean| number(mean.value)),
-            topic.mean_records.map_or("-".to_owned(), |mean| number(mean.value)),
-            topic.needless_batches_per_s().map_or("-".to_owned(), number),
+            topic.batches_per_s.map_or("-".to_owned(), measured),
+            topic.mean_bytes.map_or("-".to_owned(), |mean| measured(mean.value)),
+            topic.mean_records.map_or("-".to_owned(), |mean| measured(mean.value)),
+            topic.needless_batches_per_s().map_or("-".to_owned(), measured),
             verdicts.join(", "),
         ]);
     }
@@ -73,7 +74,7 @@ fn detail(topic: &TopicXray) -> String {
     for finding in &topic.findings {
         let who = finding.producer.map_or(String::new(), |id| format!(" (producer {id})"));
         let share = if finding.share < 0.995 {
-            format!(", {:.0} % of the batches", 100.0 * finding.share)
+            format!(", {} of the batches", hone_format::percent(finding.share))
         } else {
             String::new()
         };
@@ -98,13 +99,13 @@ fn read(topic: &TopicXray) -> String {
     let span = topic
         .read
         .times_ms
-        .map_or(String::new(), |(first, last)| format!(" of {} s", number((last - first) as f64 / 1e3)));
-    let share = 100.0 * topic.read.share;
+        .map_or(String::new(), |(first, last)| format!(" of {} s", measured((last - first) as f64 / 1e3)));
+    let share = hone_format::percent(topic.read.share);
     match topic.read.slots {
         Some(slots) => {
-            format!("a sample: {slots} stretches, {share:.1} %{span}, {} read", bytes(topic.read.bytes))
+            format!("a sample: {slots} stretches, {share}{span}, {} read", bytes(topic.read.bytes))
         }
-        None => format!("{share:.0} %{span}, {} read", bytes(topic.read.bytes)),
+        None => format!("{share}{span}, {} read", bytes(topic.read.bytes)),
     }
 }
 
@@ -113,8 +114,8 @@ fn sizes(topic: &TopicXray) -> Vec<Vec<String>> {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mean = |found: Option<hone_record::Sampled>| match found {
         Some(found) => match found.interval {
-            Some((low, high)) => format!("{} [{}, {}]", number(found.value), number(low), number(high)),
-            None => number(found.value),
+            Some((low, high)) => format!("{} [{}, {}]", measured(found.value), measured(low), measured(high)),
+            None => measured(found.value),
         },
         None => "-".to_owned(),
     };
@@ -133,13 +134,16 @@ fn sizes(topic: &TopicXray) -> Vec<Vec<String>> {
 fn facts(topic: &TopicXray) -> String {
     let mut facts = Vec::new();
     if let (Some(batches), Some(records)) = (topic.batches_per_s, topic.records_per_s) {
-        facts.push(format!("{} batches/s, {} records/s", number(batches), number(records)));
+        facts.push(format!("{} batches/s, {} records/s", measured(batches), measured(records)));
     }
-    facts.push(format!("headers {:.1} % of the bytes", 100.0 * topic.header_share));
+    facts.push(format!("headers {} of the bytes", hone_format::percent(topic.header_share)));
     for codec in &topic.codecs {
         let ratio = codec.ratio.map_or(String::new(), |ratio| format!(", {ratio:.2} times smaller"));
-        let share =
-            if codec.share < 0.995 { format!(" {:.0} %", 100.0 * codec.share) } else { String::new() };
+        let share = if codec.share < 0.995 {
+            format!(" {}", hone_format::percent(codec.share))
+        } else {
+            String::new()
+        };
         facts.push(format!("codec {}{share}{ratio}", codec.codec));
     }
     if let Some(keys) = &topic.keys {
@@ -157,7 +161,7 @@ fn facts(topic: &TopicXray) -> String {
                 format!("keys in {:.0} %, {}{more} of them", 100.0 * share, count(keys.distinct))
             }
         });
-        facts.push(format!("{} bytes a record before compression", number(keys.record_bytes)));
+        facts.push(format!("{} bytes a record before compression", measured(keys.record_bytes)));
     }
     if topic.transactional > 0 {
         facts.push(format!(
@@ -194,8 +198,8 @@ fn row(producer: &ProducerXray, topic: &TopicXray) -> Vec<String> {
     vec![
         name,
         count(producer.batches),
-        number(producer.records as f64 / batches),
-        number(producer.bytes as f64 / batches),
+        measured(producer.records as f64 / batches),
+        measured(producer.bytes as f64 / batches),
         producer.partitions.to_string(),
         producer.linger_ms.map_or("-".to_owned(), |linger| format!("{linger} ms")),
         match producer.cap {
@@ -223,8 +227,8 @@ fn partitions(topic: &TopicXray) -> String {
         rows.push(vec![
             part.partition.to_string(),
             count(part.batches),
-            number(part.records as f64 / batches),
-            number(part.bytes as f64 / batches),
+            measured(part.records as f64 / batches),
+            measured(part.bytes as f64 / batches),
         ]);
     }
     let more = all.len().saturating_sub(MOST_LISTED);

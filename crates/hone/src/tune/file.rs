@@ -17,9 +17,9 @@ use crate::Usage;
 use crate::climb::Wanted;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest, usual_effect};
 use crate::meter::Metrics;
-use crate::notation::{Share, seconds};
+use crate::notation::Share;
 use crate::require::{self, Rule};
-use crate::show::time;
+use hone_format::{duration, read_duration_s};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -396,7 +396,7 @@ fn candidate(table: CandidateTable) -> Result<Candidate> {
 }
 
 fn budget_s(text: &str) -> Result<f64> {
-    let found = seconds(text).map_err(|problem| Usage(format!("budget: {problem}")))?;
+    let found = read_duration_s(text).map_err(|problem| Usage(format!("budget: {problem}")))?;
     if !(1.0..=604_800.0).contains(&found) {
         bail!(Usage(format!("budget `{text}`: from a second to a week")));
     }
@@ -574,8 +574,8 @@ impl Asked {
             Some(budget_s) if self.build.is_some() && budget_s < needed_s => bail!(Usage(format!(
                 "the budget of {} does not reach for the builds: their loads, the first look and one comparison take {} at least, and compilers take their \
                  time on top. Give it more, name fewer variants, or leave `build` out; --dry-run says what each part takes",
-                time(budget_s),
-                time(needed_s)
+                duration(budget_s),
+                duration(needed_s)
             ))),
             _ => Ok(()),
         }

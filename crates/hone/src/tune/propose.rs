@@ -4,7 +4,7 @@ use hone_record::{Altitude, BatchState, Engine, Hope, Keys, Workload};
 
 use super::candidate::Candidate;
 use crate::batch::caching::FlushBounds;
-use crate::show::number;
+use hone_format::{exact, measured};
 
 /// What is known of a state.
 #[derive(Debug, Clone, Copy)]
@@ -100,8 +100,8 @@ impl Costs {
     fn words(self) -> String {
         let what = format!(
             "a request costs {} µs and a record {} µs",
-            number(self.request_us),
-            number(self.record_us)
+            measured(self.request_us),
+            measured(self.record_us)
         );
         if self.is_measured { format!("by the states so far {what}") } else { format!("at a guess {what}") }
     }
@@ -220,10 +220,10 @@ fn linger(seen: &Seen<'_>) -> Option<Setting> {
     let chosen = open().find(|ms| saved(*ms) >= MOST_OF_IT * best)?;
     let why = format!(
         "{} records a request at a linger of {} ms; {} ms would gather {}, and {}",
-        number(1.0 / now),
-        number(linger_ms),
-        number(chosen),
-        number(1.0 + rate * chosen / 1e3),
+        measured(1.0 / now),
+        exact(linger_ms),
+        exact(chosen),
+        measured(1.0 + rate * chosen / 1e3),
         seen.costs.words()
     );
     Some((format!("linger={chosen}ms"), Hope::new(saved(chosen), why)))
@@ -245,8 +245,8 @@ fn batch_size(seen: &Seen<'_>) -> Option<Setting> {
     let larger = larger_batch(limit)? as u64;
     let why = format!(
         "batches of {} bytes end at their limit of {} bytes; {}",
-        number(mean),
-        number(limit),
+        measured(mean),
+        exact(limit),
         seen.costs.words()
     );
     Some((format!("batch-size={larger}"), Hope::new(seen.costs.saved(now, now / 4.0), why)))

@@ -1,10 +1,10 @@
 //! In which order changes are tried: what each is hoped to save for every minute that it takes to find out. Pure.
 
+use hone_format::{measured, time_us};
 use hone_record::BatchState;
 
 use super::candidate::Candidate;
 use super::propose::LEAST_HOPE;
-use crate::show::{number, span_us};
 
 /// Share of its user time that a build by a profile is hoped to save: services have been seen to save 0 to 28 %, half of them less than this
 /// (docs/results.md). No build touches the kernel's share.
@@ -28,9 +28,9 @@ impl Ranked {
     pub(crate) fn reason(&self) -> String {
         format!(
             "{} % in about {}: {} % a minute",
-            number(self.candidate.hope.share * 100.0),
-            span_us(self.cost_s.round() * 1e6),
-            number(self.per_minute() * 100.0)
+            measured(self.candidate.hope.share * 100.0),
+            time_us(self.cost_s.round() * 1e6),
+            measured(self.per_minute() * 100.0)
         )
     }
 
@@ -58,7 +58,7 @@ pub(crate) fn below_the_ceiling(candidate: Candidate, seen: &BatchState) -> Cand
     bounded.hope.share = bounded.hope.share.min(OF_USER_TIME * user_share).max(LEAST_HOPE);
     bounded.hope.why.push_str(&format!(
         "; {} % of the CPU is user time here, which is all that a build can touch",
-        number(user_share * 100.0)
+        measured(user_share * 100.0)
     ));
     bounded
 }

@@ -273,7 +273,7 @@ impl Session<'_> {
         let candidates = std::mem::take(&mut standing.candidates).into_iter();
         standing.candidates = candidates.map(|one| below_the_ceiling(one, &standing.now)).collect();
         let one_s = standing.comparison_s(self.asked.mode_of([&side, &side]));
-        self.progress.line(&format!("  a change takes about {} here", crate::show::time(one_s)));
+        self.progress.line(&format!("  a change takes about {} here", hone_format::duration(one_s)));
         Ok(found.into_iter().next())
     }
 
@@ -871,7 +871,7 @@ fn load_in_words(workload: &Workload) -> String {
     let climb = workload.climb().map(|climb| format!(", climbing until {} breaks", climb.slo.words()));
     format!(
         "{} records/s of {} by {} producers to {} partitions{}",
-        crate::show::number(workload.requests_per_s * f64::from(workload.records_per_batch)),
+        hone_format::exact(workload.requests_per_s * f64::from(workload.records_per_batch)),
         crate::show::window::record_words(workload),
         workload.connections,
         workload.partitions,

@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use hone_batch::cost::{self, Change};
 use hone_batch::metrics::quantity::By;
+use hone_format::read_duration_s;
 use hone_record::{BatchCost, WatchedTopic};
 
 use super::super::Desk;
 use super::metrics::Prometheus;
 use crate::metered::{Meter, Seen, kept, points};
-use crate::notation::seconds;
 use crate::show::batch_cost as shown;
 use crate::{Ending, Usage};
 
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     from: Prometheus,
     /// The history's length; for --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = read_duration_s)]
     last: f64,
     /// The history's steps; for --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = read_duration_s)]
     step: f64,
     /// Another mix of work, in parts of what there is: batches=0.2,requests=0.2. Also records and bytes; bytes follow records, but for the
     /// headers of batches, unless they are named.

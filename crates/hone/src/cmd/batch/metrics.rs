@@ -8,7 +8,7 @@ use hone_batch::metrics::source::Source;
 
 use crate::Usage;
 use crate::metered::{Server, token_of};
-use crate::notation::seconds;
+use hone_format::read_duration_s;
 
 /// Rates over more say nothing of now.
 const MOST_WINDOW_S: f64 = 86_400.0;
@@ -55,7 +55,7 @@ pub(super) struct Prometheus {
     source: Option<Kind>,
     /// Rates are over this time; at least four times the interval at which Prometheus scrapes. Where no two scrapes lie in it, it is made
     /// longer and said. For --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = read_duration_s)]
     window: f64,
     /// A file with a token that is shown as `Authorization: Bearer` to --scrape or --prometheus. A name and a password may stand in the
     /// address.

@@ -151,7 +151,7 @@ impl ProofOptions {
             target: shown,
             load: format!(
                 "{} records/s of {} by {} producers to {} partitions",
-                show::number(workload.requests_per_s),
+                hone_format::exact(workload.requests_per_s),
                 show::window::record_words(&workload),
                 workload.connections,
                 workload.partitions

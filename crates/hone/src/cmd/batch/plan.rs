@@ -9,6 +9,7 @@ use hone_batch::cost::{self, Model, Point};
 use hone_batch::metrics::quantity::By;
 use hone_batch::plan::{Asked, Known, looks, plan};
 use hone_batch::whatif::predict::Change;
+use hone_format::{read_duration_s, read_number, read_throughput};
 use hone_load::{Listed, Topics};
 use hone_record::{BatchPlan, BatchWatch, PlanAnswer, WhatIf};
 use hone_tool::interrupt;
@@ -20,9 +21,9 @@ use crate::batch::advise::MOST_REPLAYED;
 use crate::batch::replaying::{self, Question, Wish};
 use crate::cmd::security::SecurityOptions;
 use crate::metered::{Meter, Seen, kept, points};
-use crate::notation::{seconds, share};
+use crate::notation::share;
 use crate::show::batch_plan as shown;
-use crate::{Ending, Usage, producer};
+use crate::{Ending, Usage};
 
 /// The same records and history give the same answer.
 const SEED: u64 = 1;
@@ -60,10 +61,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     budget: u64,
     /// How long reading a topic may take.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = read_duration_s)]
     limit: f64,
     /// How long replaying a topic may take.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = read_duration_s)]
     replay_limit: f64,
     #[command(flatten)]
     ceilings: CeilingOptions,
@@ -85,10 +86,10 @@ struct CeilingOptions {
     #[arg(long, value_name = "SHARE", default_value = "70%", value_parser = share)]
     max_cpu: f64,
     /// Network of each broker in one direction: 10Gbit, 1.25GB/s.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = read_throughput)]
     network: Option<f64>,
     /// What the disk of each broker writes: 1GiB/s.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = read_throughput)]
     disk: Option<f64>,
     /// How often consumers read each byte; as the counters show it unless given, else 1.
     #[arg(long, value_name = "K", value_parser = not_negative)]
@@ -107,55 +108,29 @@ struct HistoryOptions {
     #[command(flatten)]
     from: Prometheus,
     /// The history's length; for --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = read_duration_s)]
     history_last: f64,
     /// The history's steps; for --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = read_duration_s)]
     history_step: f64,
 }
 
-fn number(text: &str) -> Result<f64, String> {
-    text.trim()
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite())
-        .ok_or_else(|| format!("`{text}` is no number"))
-}
-
 fn not_negative(text: &str) -> Result<f64, String> {
-    number(text)
+    read_number(text)
         .and_then(|found| if found >= 0.0 { Ok(found) } else { Err("it must not be negative".to_owned()) })
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {
-    number(text).and_then(|found| if found > 0.0 { Ok(found) } else { Err("it must be above 0".to_owned()) })
+    read_number(text)
+        .and_then(|found| if found > 0.0 { Ok(found) } else { Err("it must be above 0".to_owned()) })
 }
 
 fn grow(text: &str) -> Result<f64, String> {
-    let found = number(text.trim().trim_end_matches(['x', 'X']))?;
+    let found = read_number(text.trim().trim_end_matches(['x', 'X']))?;
     if found > 1.0 && found <= MOST_GROWTH {
         Ok(found)
     } else {
         Err(format!("it must be above 1 and at most {MOST_GROWTH}"))
-    }
-}
-
-/// Bytes a second: `10Gbit`, `800Mbit/s`, `1GiB/s`, `1.25GB`.
-fn rate(text: &str) -> Result<f64, String> {
-    let plain = text.trim().trim_end_matches("/s");
-    let digits = plain.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-    let (amount, unit) = plain.split_at(digits);
-    let factor = match unit.trim() {
-        "Mbit" => 1e6 / 8.0,
-        "Gbit" => 1e9 / 8.0,
-        "" => 0.0,
-        unit => producer::bytes(&format!("1{unit}")).unwrap_or(0) as f64,
-    };
-    match amount.parse::<f64>() {
-        Ok(amount) if amount * factor > 0.0 => Ok(amount * factor),
-        _ => {
-            Err(format!("invalid rate `{text}`: use a number with Mbit, Gbit, MiB/s or GiB/s, as in 10Gbit"))
-        }
     }
 }
 
@@ -315,22 +290,6 @@ fn replayed(arguments: &Arguments, cluster: &mut Topics, name: &str) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_are_bytes_a_second() {
-        for (text, expected) in [
-            ("10Gbit", 1.25e9),
-            ("800Mbit/s", 1e8),
-            ("1GiB/s", 1_073_741_824.0),
-            ("1.5 MiB/s", 1_572_864.0),
-            ("1.25GB", 1.25e9),
-        ] {
-            assert_eq!(rate(text), Ok(expected), "{text}");
-        }
-        for text in ["", "10", "10 cows", "Gbit", "0Gbit", "-1GiB/s", "1e3GiB"] {
-            assert!(rate(text).unwrap_err().contains("use a number with Mbit"), "{text}");
-        }
-    }
 
     #[test]
     fn a_flow_grows_by_more_than_one() {

@@ -398,7 +398,7 @@ impl Recorded {
             "the last {} s of topic {}: {} records of {:.0} bytes on average by {} producers to {} partitions, {}",
             workload.duration_s,
             self.topic,
-            show::count(load.times_ns.len() as u64),
+            hone_format::count(load.times_ns.len() as u64),
             load.record_bytes,
             workload.connections,
             workload.partitions,

@@ -3,11 +3,12 @@
 use anyhow::Result;
 use clap::Args;
 use hone_batch::settings::{Change, Client, Partitioner, Sheet, sheet};
+use hone_format::read_bytes;
 use hone_kafka::Codec;
 
 use super::Desk;
 use crate::experiment::Acks;
-use crate::producer::{bytes, codec, linger_us};
+use crate::producer::{codec, linger_us};
 use crate::show;
 use crate::{Ending, Usage};
 
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BOOL")]
     idempotence: Option<bool>,
     /// Memory for records that are not sent yet: 64MiB.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = read_bytes)]
     buffer_memory: Option<u64>,
     /// Partitions that one producer writes to, to check its memory.
     #[arg(long, value_name = "PARTITIONS")]
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
 }
 
 fn batch_bytes(text: &str) -> Result<u32, String> {
-    u32::try_from(bytes(text)?).map_err(|_| format!("`{text}` is too large for a batch"))
+    u32::try_from(read_bytes(text)?).map_err(|_| format!("`{text}` is too large for a batch"))
 }
 
 impl Arguments {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::quantity::By;
+use hone_format::read_duration_s;
 use hone_record::{BatchWatch, Envelope};
 use hone_tool::interrupt;
 use serde::Serialize;
@@ -16,7 +17,6 @@ use super::super::heatmap::look;
 use super::super::{Desk, reader_is_gone};
 use super::metrics::Prometheus;
 use crate::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
-use crate::notation::seconds;
 use crate::show::batch_watch::{self as shown, Strip};
 use crate::{Ending, Usage};
 
@@ -59,10 +59,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "admin")]
     admin_token_file: Option<PathBuf>,
     /// A look every so often; with --scrape also the time that rates are over.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = read_duration_s)]
     every: f64,
     /// End after this time.
-    #[arg(long = "for", value_name = "TIME", value_parser = seconds, conflicts_with = "once")]
+    #[arg(long = "for", value_name = "TIME", value_parser = read_duration_s, conflicts_with = "once")]
     length: Option<f64>,
     /// One look, and end.
     #[arg(long)]

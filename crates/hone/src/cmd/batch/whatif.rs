@@ -8,6 +8,7 @@ use hone_batch::whatif::Codec;
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::client::Client;
 use hone_batch::whatif::predict::{Change, Partitioner};
+use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 
@@ -15,9 +16,8 @@ use super::Desk;
 use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
 use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
-use crate::notation::seconds;
 use crate::show::whatif as shown;
-use crate::{Ending, Usage, ledger, show};
+use crate::{Ending, Usage, ledger};
 
 /// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
 ///
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     budget: u64,
     /// How long reading may take.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = read_duration_s)]
     limit: f64,
     /// Records that are held at most, at some 100 bytes each.
     #[arg(long, value_name = "N", default_value_t = 5_000_000)]
@@ -66,10 +66,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_payload: bool,
     /// How long looking for today's settings and replaying may take; nothing is foreseen where that is not enough.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = read_duration_s)]
     replay_limit: f64,
     /// The longest linger that the application tolerates; advice stays below it.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = read_duration_s)]
     tolerable_linger: f64,
     /// For the client's own chance and for intervals.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = "The change")]
 struct ChangeOptions {
     /// Another linger.
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     linger: Option<f64>,
     /// Another batch size, in bytes.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
@@ -117,13 +117,13 @@ pub(super) struct TodayOptions {
     #[arg(long, value_name = "NAME", value_parser = client)]
     today_client: Option<Client>,
     /// The linger of today.
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     today_linger: Option<f64>,
     /// The batch size of today, in bytes.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     today_batch_size: Option<u32>,
     /// From a request to its answer (the Java client's request-latency-avg).
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     rtt: Option<f64>,
     /// Senders do not wait for answers, whatever it looks like.
     #[arg(long)]
@@ -150,7 +150,7 @@ pub(super) fn last(text: &str) -> Result<Last, String> {
     if text == "all" {
         return Ok(Last(None));
     }
-    let found = seconds(text)?;
+    let found = read_duration_s(text)?;
     if found > 0.0 { Ok(Last(Some(found))) } else { Err("it must be above 0".to_owned()) }
 }
 
@@ -248,13 +248,13 @@ fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
     };
     let rule = format!(
         "batches/s {} -> {} ({} to {}), bytes a batch {} -> {}, requests/s -> {}; a gain is fewer batches, by more than {} %",
-        show::number(today.batches_per_s),
-        show::number(batches.value),
-        show::number(batches.low),
-        show::number(batches.high),
-        show::number(today.batch_bytes_mean),
-        show::number(predicted.batch_bytes_mean.value),
-        show::number(predicted.requests_per_s.value),
+        hone_format::measured(today.batches_per_s),
+        hone_format::measured(batches.value),
+        hone_format::measured(batches.low),
+        hone_format::measured(batches.high),
+        hone_format::measured(today.batch_bytes_mean),
+        hone_format::measured(predicted.batch_bytes_mean.value),
+        hone_format::measured(predicted.requests_per_s.value),
         LEAST * 100.0
     );
     Some(LedgerEntry {
@@ -265,9 +265,9 @@ fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
         decision: "foretold".to_owned(),
         why: format!(
             "{} records over {} s, {} batches packed anew",
-            show::count(found.records),
-            show::number(found.window_s),
-            show::count(found.batches_packed)
+            hone_format::count(found.records),
+            hone_format::measured(found.window_s),
+            hone_format::count(found.batches_packed)
         ),
         foretold: Some(Foretold { expected, rule, came_true: None }),
         ..ledger::entry("batch whatif")

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_batch::xray::Depth;
+use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::{BatchXray, TopicXray};
 
@@ -16,7 +17,6 @@ use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
 use crate::cmd::security::SecurityOptions;
 use crate::moment::now_ms;
-use crate::notation::seconds;
 use crate::show::xray as shown;
 
 /// Bytes of batches that are decoded for a sample of the records, of each topic.
@@ -59,10 +59,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     budget: u64,
     /// How long a topic may take.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = read_duration_s)]
     limit: f64,
     /// The longest linger that the application tolerates; advice stays below it.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = read_duration_s)]
     tolerable_linger: f64,
     /// Never unpack a record: no compression ratio and nothing of keys.
     #[arg(long)]
@@ -85,7 +85,7 @@ fn last(text: &str) -> Result<Last, String> {
     if text == "all" {
         return Ok(Last(None));
     }
-    let found = seconds(text)?;
+    let found = read_duration_s(text)?;
     if found > 0.0 { Ok(Last(Some(found))) } else { Err("it must be above 0".to_owned()) }
 }
 

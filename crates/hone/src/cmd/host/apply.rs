@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use hone_format::read_seconds;
 use hone_host::commit::{Applied, CommitError, Order, make};
 use hone_host::kernel::Files;
 use hone_host::origin;
@@ -49,21 +50,15 @@ pub(crate) struct Made {
 }
 
 /// Shorter than the guard's own steps is no time to confirm; longer than a day is no guard.
-const SHORTEST_S: u64 = 2;
-const LONGEST_S: u64 = 86_400;
+const SHORTEST_S: f64 = 2.0;
+const LONGEST_S: f64 = 86_400.0;
 
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let (digits, unit_s) = match text.char_indices().last() {
-        Some((at, 's')) => (text.get(..at), 1),
-        Some((at, 'm')) => (text.get(..at), 60),
-        Some((at, 'h')) => (text.get(..at), 3600),
-        _ => (None, 1),
-    };
-    let seconds = digits.and_then(|digits| digits.parse::<u64>().ok()?.checked_mul(unit_s));
-    seconds
-        .filter(|seconds| (SHORTEST_S..=LONGEST_S).contains(seconds))
-        .map(Duration::from_secs)
-        .ok_or_else(|| "give a time from 2s to 24h, as 60s or 10m".to_owned())
+    let found = read_seconds(text)?;
+    match (SHORTEST_S..=LONGEST_S).contains(&found) {
+        true => Ok(Duration::from_secs_f64(found)),
+        false => Err(format!("invalid duration `{text}`: use 2s to 24h, for example `60s` or `10m`")),
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
@@ -133,8 +128,9 @@ mod tests {
     #[test]
     fn times_with_their_unit() {
         assert_eq!(time("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(time("60"), Ok(Duration::from_secs(60)));
         assert_eq!(time("10m"), Ok(Duration::from_secs(600)));
-        for bad in ["", "60", "1s", "25h", "s", "-5m", "10µ", "99999999999999999999h"] {
+        for bad in ["", "1", "1s", "25h", "s", "-5m", "10µ", "99999999999999999999h"] {
             assert!(time(bad).is_err(), "{bad}");
         }
     }

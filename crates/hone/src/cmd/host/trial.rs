@@ -335,7 +335,7 @@ fn limits(asked: &Asked, obstacles: &[String], is_program: bool) -> Vec<String> 
         Some(_) => format!(
             "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for \
              longer is not seen.",
-            show::number(asked.workload.duration_s)
+            hone_format::exact(asked.workload.duration_s)
         ),
         None => {
             "The data's folder was not named (--data): nothing is written back between windows, so a window may pay for the one before."

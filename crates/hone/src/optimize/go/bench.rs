@@ -52,7 +52,7 @@ fn note(found: &GoBenchmarks) -> String {
     let of = |verdict| timed.iter().filter(|row| row.verdict == Some(verdict)).count();
     let all = match found.geomean.as_ref().and_then(|all| Some((all.ratio?, all.verdict?))) {
         Some(([ratio, low, high], verdict)) => {
-            format!("; all together {ratio:.3} [{low:.3}, {high:.3}] {}", verdict.label())
+            format!("; all together {} {}", hone_format::interval([ratio, low, high]), verdict.label())
         }
         None => String::new(),
     };

@@ -42,7 +42,7 @@ impl Job<'_> {
                 let share = found.lost as f64 / found.weight as f64;
                 let lost = format!(
                     "{} of the weight of its calls is lost to the present source",
-                    format_args!("{:.1} %", share * 100.0)
+                    format_args!("{}", hone_format::percent(share))
                 );
                 let names: Vec<&str> =
                     found.lost_functions.iter().take(3).map(|(name, _)| name.as_str()).collect();

@@ -62,7 +62,7 @@ pub use admin::{Admin, Listed, TopicLayout};
 pub use client::command::{Launched, Launcher, Watch};
 pub use cluster::At;
 pub use cluster_setting::ClusterSetting;
-pub use error::LoadError;
+pub use error::{LoadError, hint};
 pub use live::{Live, Progress};
 pub use provoke::{Provoked, provoke};
 pub use raw::RawFile;
@@ -72,5 +72,5 @@ pub use run::{LONGEST_WINDOW_S, Prepared, Probe, ProbeFacts, Settings, Topic, ch
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
-pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics, hint};
+pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics};
 pub use warm::{Effort, Target, Unseen};

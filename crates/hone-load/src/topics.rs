@@ -359,15 +359,6 @@ fn is_of_the_way(error: &LoadError) -> bool {
     )
 }
 
-/// Which right is missing where a broker answers with this error, to be put behind the error's name; empty where none is known.
-pub fn hint(error: &str) -> &'static str {
-    match error {
-        "TOPIC_AUTHORIZATION_FAILED" => "; reading it needs READ and DESCRIBE on the topic",
-        "UNKNOWN_TOPIC_OR_PARTITION" => "; brokers say the same of a topic without DESCRIBE",
-        _ => "",
-    }
-}
-
 /// What became of a partition's part of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {

@@ -18,8 +18,8 @@ use hone_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cmd::report::RESULTS;
 use crate::fleet::{NotWritten, not_interrupted, write_whole};
+use crate::folder::RESULTS;
 use crate::ledger::{RECORDS, Ran, Runs, hash_of, inside, place_in, pulled_name, runs_of};
 use crate::moment::now_unix_ms;
 use crate::progress::Progress;

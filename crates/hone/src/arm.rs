@@ -12,10 +12,10 @@ use hone_load::{Admin, Security};
 use hone_record::{Metric, Workload};
 use hone_tool::{Call, Daemon, Runner, Session, Stopped, ToolError};
 
+use crate::ending::{NotItsOwn, Usage};
 use crate::meter::{Meter, Metrics};
 use crate::ready::{Asked, Ready};
 use crate::targets::{self, Targets};
-use crate::{NotItsOwn, Usage};
 
 /// How a started program is asked for what a signal can't say. Commands are carried out in `folder`, and hold placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

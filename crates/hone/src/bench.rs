@@ -13,10 +13,10 @@ use hone_record::{
 };
 use hone_tool::{Call, Finished, Runner, Stopped, ToolError, Usage as Used, interrupt};
 
-use crate::Usage;
 use crate::arm::{Arm, Place, Program, Reset, Running, find_program, unknown_in_a_load};
 use crate::clients::Clients;
 use crate::drive::whole;
+use crate::ending::Usage;
 use crate::moment::now_unix_ms;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;

@@ -50,7 +50,7 @@ fn fewest_tests(plan: &Plan) -> u32 {
 pub(crate) fn check(wanted: &Wanted, least_windows_s: f64, plan: &Plan) -> Result<()> {
     let least_s = least_windows_s * f64::from(FEWEST_PAIRS + fewest_tests(plan));
     if least_s > wanted.total_s {
-        bail!(crate::Usage(too_small(wanted.total_s, least_s, "the windows of", plan)));
+        bail!(crate::ending::Usage(too_small(wanted.total_s, least_s, "the windows of", plan)));
     }
     Ok(())
 }

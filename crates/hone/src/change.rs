@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use hone_record::{Change, ClientFacts, Engine, Payload, Workload};
 use serde_json::Value;
 
-use crate::Usage;
 use crate::arm::Place;
+use crate::ending::Usage;
 use crate::experiment::{Acks, DEFAULT_IN_FLIGHT, IN_FLIGHT_IS_THE_WIRES, LINES_HAVE_THEIR_SIZES};
 
 /// Kinds of changes, with an example each.

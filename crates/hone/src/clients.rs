@@ -1,5 +1,7 @@
 //! Client programs that send a load: started through the door, watched, and ended with the load.
 
+use hone_record::Engine;
+use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -101,5 +103,45 @@ struct Folder(PathBuf);
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The engine of a name or of a command line, which is split as a shell would and never given to one.
+pub(crate) fn engine(client: &str, settings: BTreeMap<String, String>) -> Result<Engine, String> {
+    match client {
+        "wire" if settings.is_empty() => Ok(Engine::Wire),
+        "wire" => {
+            Err("the wire engine has no client settings; its requests are described by the workload's own \
+                       (records, connections, in-flight ...). Settings are for `librdkafka` or a command"
+                .to_owned())
+        }
+        "librdkafka" => Ok(Engine::Librdkafka { settings }),
+        line => {
+            let command =
+                shlex::split(line).ok_or_else(|| format!("the client `{line}` has an unclosed quote"))?;
+            if command.is_empty() {
+                return Err("the client is empty; there are `wire`, `librdkafka`, or a command".to_owned());
+            }
+            Ok(Engine::Command { command, settings })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_commands_are_told_apart() {
+        let linger = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
+        assert_eq!(engine("wire", BTreeMap::new()).unwrap(), Engine::Wire);
+        assert!(engine("wire", linger.clone()).unwrap_err().contains("no client settings"));
+        assert_eq!(engine("librdkafka", linger.clone()).unwrap(), Engine::Librdkafka { settings: linger });
+        let Ok(Engine::Command { command, .. }) = engine("java -cp 'a b' Client", BTreeMap::new()) else {
+            panic!("no command");
+        };
+        assert_eq!(command, ["java", "-cp", "a b", "Client"]);
+        assert!(engine("'", BTreeMap::new()).unwrap_err().contains("unclosed quote"));
+        assert!(engine(" ", BTreeMap::new()).unwrap_err().contains("empty"));
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use hone_load::LONGEST_WINDOW_S;
 use hone_record::{Climb, Engine, Metric, Outcome, Schedule, Slo, Window, Workload};
 
-use crate::Usage;
+use crate::ending::{BeyondReach, Usage};
 use crate::require::promise;
 
 /// What is asked for beside the load, in words as they were written.
@@ -116,22 +116,6 @@ fn step_s(slo: Slo, from_requests_per_s: f64) -> f64 {
     let tenths = enough_s.max(LEAST_STEP_S).max(slo.latency_us / 1e6 * STEP_BY_PROMISE) * 10.0;
     (tenths - 1e-9).ceil() / 10.0
 }
-
-/// A window whose capacity is not known though the target kept its promise: to leave it out would flatter the other arm.
-#[derive(Debug, PartialEq)]
-pub(crate) struct BeyondReach {
-    pub(crate) why: String,
-    /// Whether the same run, gone on with, may find more. Where the climb was too short it would measure the same again.
-    pub(crate) may_go_on: bool,
-}
-
-impl std::fmt::Display for BeyondReach {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for BeyondReach {}
 
 /// The highest rate of a climb throughout which the target kept the promise. `None` for any other window.
 pub(crate) fn held_throughout(window: &Window) -> Option<f64> {

@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use hone_record::{BatchState, Comparison, Decision, Guard, Metric, PairKind, Verdict, Window};
 
-use crate::Usage;
 use crate::drive::{GaveUp, in_one_line, refused_arm};
+use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::require::Rule;
 use crate::show;

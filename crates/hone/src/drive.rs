@@ -16,12 +16,12 @@ use hone_record::{
 };
 use hone_tool::{Runner, ToolError, interrupt};
 
-use crate::Usage;
 use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::change;
 use crate::clients::Clients;
 use crate::climb;
+use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
 use crate::meter::{self, Meter};

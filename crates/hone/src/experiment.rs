@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hone_record::{Engine, Keys, Metric, Mode, Payload, Recording, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
-use crate::cmd::client::engine;
+use crate::clients::engine;
 use crate::notation::{Share, Written, mean_bytes, payload};
 use crate::optimize::tree::{self, Variant};
 use crate::ready::Ready;

@@ -11,6 +11,22 @@ use serde::de::DeserializeOwned;
 
 use crate::reader::{self, Caller};
 
+/// The records that stand for a whole run of something that was tried.
+pub(crate) const TRIED: [&str; 6] = [
+    "commit-gate.json",
+    "optimization.json",
+    "comparison.json",
+    "proof.json",
+    "host-trial.json",
+    "tuning.json",
+];
+
+/// The records that stand for a whole run; those that may lie beside another one come last.
+pub(crate) const RESULTS: [&str; 8] = {
+    let [gate, optimization, comparison, proof, host_trial, tuning] = TRIED;
+    [gate, optimization, comparison, proof, host_trial, tuning, "capacity.json", "curve.json"]
+};
+
 /// The folder of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunFolder {

@@ -11,8 +11,8 @@ use hone_diagnose::trace::TraceFolder;
 use hone_diagnose::{callgrind, perf};
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
-use crate::Usage;
 use crate::diagnose::{branched, image, notes_of_samples, read_samples};
+use crate::ending::Usage;
 use crate::folder::read_record;
 use hone_format::count;
 

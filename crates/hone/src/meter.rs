@@ -11,8 +11,9 @@ use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
 use serde::{Deserialize, Serialize};
 
+use crate::arm;
+use crate::ending::Usage;
 use crate::metered::{completed, token_of};
-use crate::{Usage, arm};
 
 /// What an environment's `unknown` begins with when it tells why the busy time of the target is missing.
 pub(crate) const BUSY_OF_TARGET: &str = "busy time of the target: ";

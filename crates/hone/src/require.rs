@@ -9,8 +9,8 @@ use hone_record::{
     samples_for,
 };
 
+use crate::ending::{Ending, Usage};
 use crate::experiment::{did_you_mean, nearest};
-use crate::{Ending, Usage};
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq)]

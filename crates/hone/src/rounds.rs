@@ -11,10 +11,10 @@ use hone_record::{Comparison, Design, Engine, Machine, Metric, PairKind, PairOut
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
-use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::bench::{self, Bench, Subject};
 use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles, with_targets};
+use crate::ending::Usage;
 use crate::experiment::Compare;
 use crate::folder::RunFolder;
 use crate::outlook;

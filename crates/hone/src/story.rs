@@ -7,19 +7,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hone_ledger::{Checked, Ledger, Line};
 use hone_record::{
-    BatchState, Body as _, Capacity, Ceiling, Chapter, CommitGate, Comparison, Curve, Diagnosis, Envelope,
-    Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, ProofStep, RecordRole, Story, TriedKnob,
-    Tuned, Tuning, VariantState, Window, WindowRow,
+    BatchState, Body as _, Capacity, Ceiling, Change, Chapter, CommitGate, Comparison, Curve, Diagnosis,
+    Envelope, Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, ProofStep, RecordRole, Story,
+    TriedKnob, Tuned, Tuning, VariantState, Window, WindowRow,
 };
 use serde::Deserialize;
 
-use crate::Usage;
 use crate::batch::prove;
-use crate::cmd::compare;
-use crate::cmd::report::TRIED;
+use crate::ending::Usage;
+use crate::folder::TRIED;
 use crate::gate;
 use crate::host::trial;
-use crate::ledger::{NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of};
+use crate::ledger::{self, NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of};
 use crate::optimize::ledger as edges;
 use crate::reader::{self, Reader, record as record_by};
 use crate::show;
@@ -455,7 +454,7 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Sto
 /// A comparison in its folder.
 pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let entry = known_or(&entries_of(folder, reader), compare::entry_of(found, &run));
+    let entry = known_or(&entries_of(folder, reader), entry_of(found, &run));
     let told = Story {
         title: entry.experiment.clone(),
         source: run.display().to_string(),
@@ -545,4 +544,32 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
         ..Story::default()
     };
     with_beside(folder, reader, told)
+}
+
+/// What a comparison says, without the hashes of its windows.
+pub(crate) fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
+    let Comparison { a, b, change, .. } = comparison;
+    let question = match change {
+        Some(change) => format!("Does {} help?", change.words()),
+        None => format!("Is {b} better than {a}?"),
+    };
+    LedgerEntry {
+        experiment: format!("compare {}", run.file_name().unwrap_or_default().to_string_lossy()),
+        change: change.as_ref().map_or_else(|| format!("{b} in place of {a}"), altitude),
+        question,
+        decision: "compared".to_owned(),
+        why: show::comparison::sentence(comparison),
+        run: run.display().to_string(),
+        ..ledger::entry("compare").judged_by(comparison)
+    }
+}
+
+/// A change with its altitude: who owns the setting.
+fn altitude(change: &Change) -> String {
+    let altitude = match change.kind.as_str() {
+        "client" | "load" => "client",
+        "host" => "host",
+        _ => "broker",
+    };
+    format!("{altitude}: {}", change.words())
 }

@@ -8,7 +8,7 @@ use hone_host::ports::{self, Listener};
 use hone_load::{Admin, Security};
 use hone_record::Metric;
 
-use crate::Usage;
+use crate::ending::Usage;
 
 /// What an environment's `unknown` begins with when it tells why the CPU of the target is missing, or of a part only.
 pub(crate) const CPU_OF_TARGET: &str = "CPU of the target: ";

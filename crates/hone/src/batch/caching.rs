@@ -11,10 +11,10 @@ use hone_tool::Runner;
 use serde::Serialize;
 
 use super::prove::Asked;
-use crate::Usage;
 use crate::arm::Place;
 use crate::clients::Clients;
 use crate::drive::whole;
+use crate::ending::Usage;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::warmth::Looker;

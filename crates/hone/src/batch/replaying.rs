@@ -18,7 +18,7 @@ use hone_tool::interrupt;
 
 use super::reading::between;
 use super::segments::{self, Segment};
-use crate::Usage;
+use crate::ending::Usage;
 use crate::moment::now_ms;
 
 /// Read at once of a segment: all partitions have one open.

@@ -9,8 +9,8 @@ use hone_broker::arguments::{Asked, CommandLine, Flag, flags};
 use hone_broker::{Broker, Notices, Settings, raise_open_files};
 use hone_tool::interrupt;
 
-use super::{Desk, print};
-use crate::Ending;
+use crate::cmd::context::{CliContext, print};
+use crate::ending::Ending;
 
 /// Serve a single-node Kafka-API broker over an on-disk log, until SIGTERM or Ctrl-C.
 ///
@@ -86,19 +86,19 @@ impl FromArgMatches for Given {
 /// How often the wait for the end looks at the flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let mut line = CommandLine::new();
     for (name, value) in arguments.given.0 {
         line.take(name, value)?;
     }
     match line.finish()? {
-        Asked::Run(settings) => serve(*settings, desk),
+        Asked::Run(settings) => serve(*settings, cli),
         Asked::Print(text) => print(&text).map(|()| Ending::Done),
     }
 }
 
-fn serve(settings: Settings, desk: &Desk) -> Result<Ending> {
-    let progress = desk.progress.clone();
+fn serve(settings: Settings, cli: &CliContext) -> Result<Ending> {
+    let progress = cli.progress.clone();
     let notices = Notices::to(move |notice| progress.line(notice));
     raise_open_files();
     let broker = Broker::start(Settings { notices, ..settings })?;

@@ -14,14 +14,16 @@ use hone_record::{Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOut
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
+use super::saved;
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
-use super::{Desk, default_runs, saved};
 use crate::arm::{self, Arm, Place};
 use crate::budget;
 use crate::change;
 use crate::climb::Wanted;
+use crate::cmd::context::{CliContext, default_runs};
 use crate::drive::{Clock, Contest, compare};
+use crate::ending::{Ending, Usage, WayOn};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever, Set};
 use crate::meter::Metrics;
@@ -30,7 +32,7 @@ use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets;
 use crate::topics::{self, Topics, all_looked_after};
-use crate::{Ending, Usage, WayOn, ledger, left, show};
+use crate::{ledger, left, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
@@ -245,14 +247,14 @@ struct Asked {
 
 const ASKED: &str = "asked.json";
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.undo {
-        return undo(folder, &security, desk);
+        return undo(folder, &security, cli);
     }
     if let Some(folder) = &arguments.resume {
-        desk.goes_on(&["yes"])?;
-        return resume(folder, &security, desk);
+        cli.goes_on(&["yes"])?;
+        return resume(folder, &security, cli);
     }
     if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
         && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
@@ -262,13 +264,13 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
             alpha: arguments.alpha,
             equivalence: arguments.equivalence,
         };
-        return saved::run([a, b], rule, desk);
+        return saved::run([a, b], rule, cli);
     }
     let mut asked = Asked::of(arguments)?;
     let sides = asked.sides(&security)?;
     if sides.are_alike() {
         let line = "A and B are the same command: this A/A test shows how much two equal arms differ";
-        desk.progress.line(line);
+        cli.progress.line(line);
     }
     let plan = asked.plan(&sides)?;
     hone_compare::plan(&plan)?;
@@ -276,38 +278,38 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(wanted) = asked.wanted() {
         budget::check(&wanted, asked.least_windows_s(plan.mode), &plan)?;
     }
-    left::tidied(&arguments.output, &sides.addresses(), &security, &desk.progress)?;
+    left::tidied(&arguments.output, &sides.addresses(), &security, &cli.progress)?;
     check_cpu(&sides.builds, plan.primary)?;
     asked.standing = Some(standing(&sides)?);
     let folder = RunFolder::create(&arguments.output, "compare")?;
     if let Some(change) = &mut asked.change {
-        change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
+        change.was = try_lever(change, &sides, arguments.yes, &folder, cli)?;
         change::differs_from_what_was(change)?;
     }
     folder.write_note(ASKED, &asked)?;
-    go(&asked, sides, &plan, &folder, &security, desk)
+    go(&asked, sides, &plan, &folder, &security, cli)
 }
 
-fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
+fn undo(folder: &Path, security: &Security, cli: &CliContext) -> Result<Ending> {
     if !folder.join(ASKED).is_file() && !folder.join(lever::UNDO).is_file() {
         bail!(Usage(format!(
             "{} is no folder of a run, so nothing was looked at and nothing put back\n  next: name the folder that the run told when it began",
             folder.display()
         )));
     }
-    let was_set = lever::put_back_left_over(folder, security, &desk.progress)?;
+    let was_set = lever::put_back_left_over(folder, security, &cli.progress)?;
     let run = RunFolder::open(folder)?;
     let _held = run.held()?;
-    let had_topics = topics::sweep(&run, security, &desk.progress)?;
+    let had_topics = topics::sweep(&run, security, &cli.progress)?;
     if !was_set && !had_topics {
-        desk.progress.line(&format!("{} left nothing set", folder.display()));
+        cli.progress.line(&format!("{} left nothing set", folder.display()));
     }
     Ok(Ending::Done)
 }
 
-fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
+fn resume(folder: &Path, security: &Security, cli: &CliContext) -> Result<Ending> {
     let folder = RunFolder::open(folder)?;
-    lever::put_back_left_over(folder.path(), security, &desk.progress)?;
+    lever::put_back_left_over(folder.path(), security, &cli.progress)?;
     let missing =
         || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
     let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
@@ -318,12 +320,12 @@ fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     let asked = Asked { plan_only: false, ..asked };
     let sides = asked.sides(security)?;
     // What another run left would be measured on, too.
-    left::tidied(folder.home(), &sides.addresses(), security, &desk.progress)?;
+    left::tidied(folder.home(), &sides.addresses(), security, &cli.progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&sides)?, folder.path())?;
     }
     let plan = asked.plan(&sides)?;
-    go(&asked, sides, &plan, &folder, security, desk)
+    go(&asked, sides, &plan, &folder, security, cli)
 }
 
 fn standing(sides: &Sides) -> Result<Standing> {
@@ -338,10 +340,10 @@ fn go(
     plan: &Plan,
     folder: &RunFolder,
     security: &Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Ending> {
     let _held = folder.held()?;
-    left::clean_up(folder.path(), &desk.progress)?;
+    left::clean_up(folder.path(), &cli.progress)?;
     let runner = System::new(folder.join("logs"))?;
     let _noting = left::noted(folder)?;
     let sets = sides.sets(asked.change.as_ref());
@@ -367,71 +369,43 @@ fn go(
         runner: &runner,
         machine: hone_host::observe::machine(Path::new("/")),
     };
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let work = || match planned(asked, plan, &mut contest, desk)? {
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let work = || match planned(asked, plan, &mut contest, cli)? {
         Some(pilot) if asked.plan_only => {
-            desk.show_found("pilot", &pilot, |pilot| {
+            cli.show_found("pilot", &pilot, |pilot| {
                 show::plan::text(pilot, asked.budget_s.unwrap_or_default())
             })?;
             Ok(Ending::Done)
         }
-        _ => judged(&contest, folder, desk),
+        _ => judged(&contest, folder, cli),
     };
-    let result = all_looked_after(folder, &topics, security, &desk.progress, work);
+    let result = all_looked_after(folder, &topics, security, &cli.progress, work);
     let kept = folder.join("pairs").exists();
     if kept { WayOn::behind(result, "compare", folder) } else { result }
 }
 
-fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
-    let comparison = compare(contest, &desk.progress)?;
+fn judged(contest: &Contest<'_>, folder: &RunFolder, cli: &CliContext) -> Result<Ending> {
+    let comparison = compare(contest, &cli.progress)?;
     let ending = if comparison.has_regression() { Ending::Worse } else { Ending::Done };
     folder.write_record("comparison.json", comparison.clone())?;
-    let entered = enter_in_ledger(&comparison, folder, desk);
-    desk.show(comparison, |comparison| with_place(comparison, folder.path()))?;
+    let entered = enter_in_ledger(&comparison, folder, cli);
+    cli.show(comparison, |comparison| with_place(comparison, folder.path()))?;
     entered.map(|()| ending)
 }
 
 /// Once, however often a run is resumed. The ledger lies beside the run's folder.
-fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, desk: &Desk) -> Result<()> {
+fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, cli: &CliContext) -> Result<()> {
     let home = folder.home();
     let entry = || {
         let records = ledger::records(folder, comparison)?;
-        Ok(LedgerEntry { records, ..entry_of(comparison, folder.path()) })
+        Ok(LedgerEntry { records, ..crate::story::entry_of(comparison, folder.path()) })
     };
-    ledger::enter_once(folder, "ledger.json", &home.join(ledger::NAME), entry, &desk.progress)
-}
-
-/// What a comparison says, without the hashes of its windows.
-pub(crate) fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
-    let Comparison { a, b, change, .. } = comparison;
-    let question = match change {
-        Some(change) => format!("Does {} help?", change.words()),
-        None => format!("Is {b} better than {a}?"),
-    };
-    LedgerEntry {
-        experiment: format!("compare {}", run.file_name().unwrap_or_default().to_string_lossy()),
-        change: change.as_ref().map_or_else(|| format!("{b} in place of {a}"), altitude),
-        question,
-        decision: "compared".to_owned(),
-        why: show::comparison::sentence(comparison),
-        run: run.display().to_string(),
-        ..ledger::entry("compare").judged_by(comparison)
-    }
-}
-
-/// A change with its altitude: who owns the setting.
-fn altitude(change: &Change) -> String {
-    let altitude = match change.kind.as_str() {
-        "client" | "load" => "client",
-        "host" => "host",
-        _ => "broker",
-    };
-    format!("{altitude}: {}", change.words())
+    ledger::enter_once(folder, "ledger.json", &home.join(ledger::NAME), entry, &cli.progress)
 }
 
 /// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first
 /// A/B window.
-fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, desk: &Desk) -> Result<Option<Pilot>> {
+fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, cli: &CliContext) -> Result<Option<Pilot>> {
     let (Some(wanted), Some(clock)) = (asked.wanted(), contest.clock) else {
         // A design that is on the disk is the one that counts.
         if let Some(design) = contest.folder.read_note("design.json")? {
@@ -446,15 +420,15 @@ fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, desk: &Desk) -
         _ => {
             contest.design = budget::pilot_design(plan)?;
             contest.folder.write_note("pilot-design.json", &contest.design)?;
-            desk.progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
-            let measured = budget::measure_pilot(contest, plan, &wanted, &desk.progress)?;
+            cli.progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
+            let measured = budget::measure_pilot(contest, plan, &wanted, &cli.progress)?;
             let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
             contest.folder.write_note("pilot.json", &pilot)?;
             contest.folder.write_note("design.json", &design)?;
             (design, pilot)
         }
     };
-    desk.progress.line(&show::plan::headline(&pilot));
+    cli.progress.line(&show::plan::headline(&pilot));
     contest.design = design;
     contest.pilot = Some(pilot.clone());
     Ok(Some(pilot))
@@ -709,7 +683,7 @@ fn try_lever(
     sides: &Sides,
     yes: bool,
     folder: &RunFolder,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Option<String>> {
     let Some(lever) = &sides.lever else { return Ok(None) };
     let address = match (&sides.builds[0][0].place, lever) {
@@ -727,20 +701,20 @@ fn try_lever(
         change.kind, change.name, change.to
     );
     if matches!(lever, Lever::Host { .. }) && !yes {
-        confirm(&what, desk)?;
+        confirm(&what, cli)?;
     }
-    desk.progress.line(&format!("Change: {what}"));
+    cli.progress.line(&format!("Change: {what}"));
     lever.set(&change.to, address, folder.path(), Some(&now), Some(GUARD_OF_A_TRIAL))?.end(Ok(()))?;
     Ok(Some(now))
 }
 
-fn confirm(what: &str, desk: &Desk) -> Result<()> {
+fn confirm(what: &str, cli: &CliContext) -> Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!(Usage(format!(
             "this changes a setting of the machine ({what}); say --yes to do so without being asked"
         )));
     }
-    desk.progress.line(&format!("This changes a setting of the machine: {what}. Go on? [y/N]"));
+    cli.progress.line(&format!("This changes a setting of the machine: {what}. Go on? [y/N]"));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("the answer can't be read")?;
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was changed") }

@@ -4,8 +4,9 @@ use anyhow::Result;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use super::{Cli, Desk, print};
-use crate::Ending;
+use super::Cli;
+use crate::cmd::context::{CliContext, print};
+use crate::ending::Ending;
 
 /// Print what makes a shell complete Hone's verbs and options.
 #[derive(Debug, Args)]
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments, _desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, _desk: &CliContext) -> Result<Ending> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "hone", &mut text);
     print(&String::from_utf8_lossy(&text))?;

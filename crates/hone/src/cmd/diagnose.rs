@@ -14,13 +14,14 @@ use hone_diagnose::{callgrind, perf, topdown, verdict};
 use hone_record::{Category, Diagnosed, Diagnosis, Evidence, LedgerEntry, Shift};
 use hone_tool::System;
 
-use super::{Desk, default_runs};
+use crate::cmd::context::{CliContext, default_runs};
 use crate::diagnose::branched;
 use crate::diagnose::gate::{self, Budget, Gate, Subject};
+use crate::ending::{Ending, Usage};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
 use crate::output::Output;
-use crate::{Ending, Usage, bench, diagnose, experiment, ledger, show};
+use crate::{bench, diagnose, experiment, ledger, show};
 
 /// More than this is no output of `perf stat`, and no file of callgrind's.
 const MOST_BYTES: u64 = 256 << 20;
@@ -128,24 +129,24 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let (Some(run), Some(candidate)) = (&arguments.replay, &arguments.on) {
-        return foretell(run, candidate, arguments, desk);
+        return foretell(run, candidate, arguments, cli);
     }
     if let Some(pid) = arguments.pid {
-        return of_process(pid, arguments, desk);
+        return of_process(pid, arguments, cli);
     }
     match (&arguments.read[..], &arguments.file) {
-        ([path], _) => of_file(path, arguments, desk),
-        ([before, after], _) => of_two_files([before, after], arguments, desk),
+        ([path], _) => of_file(path, arguments, cli),
+        ([before, after], _) => of_two_files([before, after], arguments, cli),
         ([_, _, ..], _) => Err(Usage("--read takes one file, or two: before and after".to_owned()).into()),
-        ([], Some(file)) => of_experiment(file, arguments, desk),
-        ([], None) => of_command(arguments, desk),
+        ([], Some(file)) => of_experiment(file, arguments, cli),
+        ([], None) => of_command(arguments, cli),
     }
 }
 
 /// What is said of a layout before it runs goes into the ledger, where it can be held against what came of it.
-fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let found = diagnose::of_replay(run, candidate)?;
     let name = candidate.file_name().unwrap_or(candidate.as_os_str()).to_string_lossy();
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string();
@@ -165,12 +166,12 @@ fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, desk: &Desk) ->
         ..ledger::entry("diagnose")
     };
     let path = arguments.ledger.clone().unwrap_or_else(|| arguments.output.join(ledger::NAME));
-    let entered = ledger::enter(&path, &entry, &desk.progress);
-    desk.show(found, show::diagnosis::foretelling)?;
+    let entered = ledger::enter(&path, &entry, &cli.progress);
+    cli.show(found, show::diagnosis::foretelling)?;
     entered.map(|()| Ending::Done)
 }
 
-fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn of_experiment(file: &Path, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("the experiment {} can't be read", file.display()))?;
     let experiment = experiment::parse_asked(&text, file, &experiment::Asked::default())?;
@@ -185,8 +186,8 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
         evidence: Evidence::Simulated,
     })?;
     let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", experiment.name))?;
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let runner = runner(&folder, desk)?;
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let runner = runner(&folder, cli)?;
     let home = std::path::absolute(&arguments.output)?.canonicalize()?;
     let job = Job {
         experiment: &experiment,
@@ -194,21 +195,21 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
         folder: &folder,
         home: &home,
         runner: &runner,
-        progress: &desk.progress,
+        progress: &cli.progress,
         only: None,
     };
     let program = optimize::program_to_diagnose(&job, arguments.program.as_deref())?;
-    purpose.serve(desk, folder.path(), || optimize::diagnose(&job, workload, &program))
+    purpose.serve(cli, folder.path(), || optimize::diagnose(&job, workload, &program))
 }
 
-fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn of_command(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let command = diagnose::Command::look(&arguments.command)?;
     let subject = Subject { program: command.name(), workload: None, evidence: Evidence::Simulated };
     let purpose = arguments.purpose(subject)?;
     let folder = RunFolder::create(&arguments.output, "diagnosis")?;
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let runner = runner(&folder, desk)?;
-    purpose.serve(desk, folder.path(), || diagnose::of_command(&runner, &folder, &command))
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let runner = runner(&folder, cli)?;
+    purpose.serve(cli, folder.path(), || diagnose::of_command(&runner, &folder, &command))
 }
 
 /// What the traces are for.
@@ -245,7 +246,7 @@ impl Purpose<'_> {
     /// Traces as often as is wanted, and shows what follows. `folder` is where the traces stay.
     fn serve(
         &self,
-        desk: &Desk,
+        cli: &CliContext,
         folder: &Path,
         once: impl Fn() -> Result<diagnose::Found>,
     ) -> Result<Ending> {
@@ -254,17 +255,17 @@ impl Purpose<'_> {
             return match self {
                 // What broke off says nothing of what the rest would have been.
                 Self::Gate { path, budget, subject } if found.is_whole => {
-                    hold(path, budget, subject, desk, folder, &found)
+                    hold(path, budget, subject, cli, folder, &found)
                 }
-                _ => show_diagnosis(found, desk),
+                _ => show_diagnosis(found, cli),
             };
         };
-        learn(path, *repeats, subject, desk, once)
+        learn(path, *repeats, subject, cli, once)
     }
 }
 
-fn show_diagnosis(found: diagnose::Found, desk: &Desk) -> Result<Ending> {
-    desk.show(found.diagnosis, show::diagnosis::text)?;
+fn show_diagnosis(found: diagnose::Found, cli: &CliContext) -> Result<Ending> {
+    cli.show(found.diagnosis, show::diagnosis::text)?;
     Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
 }
 
@@ -272,7 +273,7 @@ fn hold(
     path: &Path,
     budget: &Budget,
     subject: &Subject,
-    desk: &Desk,
+    cli: &CliContext,
     folder: &Path,
     found: &diagnose::Found,
 ) -> Result<Ending> {
@@ -297,7 +298,7 @@ fn hold(
         notes: found.diagnosis.notes.clone(),
         next: if is_worse { next.into() } else { Vec::new() },
     };
-    desk.show_found("gate", &gate, show::gate::text)?;
+    cli.show_found("gate", &gate, show::gate::text)?;
     Ok(if is_worse { Ending::Worse } else { Ending::Done })
 }
 
@@ -305,12 +306,12 @@ fn learn(
     path: &Path,
     repeats: u32,
     subject: &Subject,
-    desk: &Desk,
+    cli: &CliContext,
     once: impl Fn() -> Result<diagnose::Found>,
 ) -> Result<Ending> {
     let (mut all, mut of) = (Vec::new(), String::new());
     for repeat in 1..=repeats {
-        desk.progress.line(&format!("Repeat {repeat} of {repeats}"));
+        cli.progress.line(&format!("Repeat {repeat} of {repeats}"));
         let found = once()?;
         anyhow::ensure!(
             found.is_whole,
@@ -322,7 +323,7 @@ fn learn(
     }
     let budget = gate::learn(subject.clone(), of, &all);
     Output::claim(path)?.keep(budget.text())?;
-    desk.show_found("budget", &budget, |budget| show::gate::learned(budget, path))?;
+    cli.show_found("budget", &budget, |budget| show::gate::learned(budget, path))?;
     Ok(Ending::Done)
 }
 
@@ -332,17 +333,17 @@ fn figures(found: &diagnose::Found) -> Result<BTreeMap<String, f64>> {
     Ok(gate::figures(layout.context("nothing ran")?, found.operations))
 }
 
-fn of_process(pid: u32, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn of_process(pid: u32, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let process = diagnose::Process::look(pid)?;
     let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", process.name()))?;
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
     let window = Duration::from_secs(arguments.seconds);
-    let found = diagnose::of_process(&runner(&folder, desk)?, &folder, &process, window, &desk.progress)?;
-    show_diagnosis(found, desk)
+    let found = diagnose::of_process(&runner(&folder, cli)?, &folder, &process, window, &cli.progress)?;
+    show_diagnosis(found, cli)
 }
 
-fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
-    let progress = desk.progress.clone();
+fn runner(folder: &RunFolder, cli: &CliContext) -> Result<System> {
+    let progress = cli.progress.clone();
     Ok(System::new(folder.join("logs"))?.on_progress(move |at| {
         progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
     }))
@@ -352,18 +353,18 @@ fn name_of(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-fn of_file(path: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn of_file(path: &Path, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let name = name_of(path);
     if begins_as_samples(path) {
         let samples = diagnose::read_samples(path)?;
-        desk.show(diagnose::of_data(&samples, &name), show::diagnosis::text)?;
+        cli.show(diagnose::of_data(&samples, &name), show::diagnosis::text)?;
         return Ok(Ending::Done);
     }
-    show_read(diagnosis_of(&bytes(path)?, name, arguments.program.as_deref(), arguments.user_share)?, desk)
+    show_read(diagnosis_of(&bytes(path)?, name, arguments.program.as_deref(), arguments.user_share)?, cli)
 }
 
 /// Slots before a change and after it.
-fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(path) = paths.iter().find(|path| begins_as_samples(path)) {
         return Err(Usage(format!(
             "{}: samples of perf record have no slots to compare\n  next: read this file alone",
@@ -376,10 +377,10 @@ fn of_two_files(paths: [&PathBuf; 2], arguments: &Arguments, desk: &Desk) -> Res
     };
     let [before, after] = paths;
     match (of(before), of(after)) {
-        (Ok(before), Ok(after)) => show_read(before_and_after(before, after)?, desk),
+        (Ok(before), Ok(after)) => show_read(before_and_after(before, after)?, cli),
         // The file that can be read is shown all the same.
         (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
-            show_read(one, desk)?;
+            show_read(one, cli)?;
             Err(error)
         }
         (Err(error), Err(_)) => Err(error),
@@ -449,9 +450,9 @@ fn shift(before: &Diagnosed, after: &Diagnosed) -> Option<Shift> {
     Some(Shift { before: before.scope.clone(), after: after.scope.clone(), percent })
 }
 
-fn show_read(diagnosis: Diagnosis, desk: &Desk) -> Result<Ending> {
+fn show_read(diagnosis: Diagnosis, cli: &CliContext) -> Result<Ending> {
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
-    desk.show(diagnosis, show::diagnosis::text)?;
+    cli.show(diagnosis, show::diagnosis::text)?;
     // What can't be believed is no diagnosis.
     Ok(if any { Ending::Done } else { Ending::CouldNot })
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use hone_host::doctor::{Finding, examine};
+use hone_host::doctor::examine;
 use hone_host::tools::{KNOWN_TOOLS, KnownTool, Place, Surroundings, ToolFinding, rustc_llvm_major};
-use hone_record::{Machine, ToolReceipt};
+use hone_record::ToolReceipt;
 use hone_tool::{Call, Runner as _, System, Tool};
-use serde::Serialize;
 
-use super::Desk;
-use crate::Ending;
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
 use crate::show;
+use crate::show::doctor::Examination;
 
 /// Look at this machine and at every tool that Hone can use: path, version, whether it fits, how to get what is missing.
 ///
@@ -21,21 +21,13 @@ use crate::show;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// Everything that was found.
-#[derive(Debug, Serialize)]
-pub(crate) struct Examination {
-    pub(crate) machine: Machine,
-    pub(crate) tools: Vec<ToolFinding>,
-    pub(crate) findings: Vec<Finding>,
-}
-
 /// A tool that needs longer to tell its version is not usable.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
-pub(crate) fn run(_arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("looking at the tools");
+pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("looking at the tools");
     let examination = look()?;
-    desk.show_found("doctor", &examination, show::doctor::text)?;
+    cli.show_found("doctor", &examination, show::doctor::text)?;
     // A warning is an answer; the doctor has done its work.
     Ok(Ending::Done)
 }

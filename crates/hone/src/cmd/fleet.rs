@@ -9,11 +9,13 @@ use hone_binary::kept::{Identity, Keeper, KeptFault, Kind, MergedProfile, Weight
 use hone_binary::lock::{LockFault, LockedProgram};
 use hone_store::StoreError;
 
-use super::Desk;
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::fleet::{
     Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, beginning_with, host_of, shares_of_hosts,
 };
-use crate::{Ending, Usage, show};
+use crate::show;
+use crate::show::fleet::Pulled;
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
 ///
@@ -175,40 +177,30 @@ pub(super) fn build_of(
     }
 }
 
-pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result<Ending> {
+pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
     let said = arguments.of.said()?;
     let host = host_of(arguments.host.as_deref())?;
     let depot = Depot::open(&arguments.to)?;
     let mut pusher = Pusher::new(&depot, &host);
     let mut pushed = Vec::new();
     for (at, profile) in arguments.profiles.iter().enumerate() {
-        desk.progress.doing(&format!("push {} of {}", at + 1, arguments.profiles.len()));
+        cli.progress.doing(&format!("push {} of {}", at + 1, arguments.profiles.len()));
         let Identity { profile: facts, build_ids } = keeper.identity(profile)?;
         let build_id = build_of(profile, &build_ids, said.as_deref(), &mut pusher)?;
         pushed.push(pusher.push(profile, facts, &build_id)?);
     }
-    desk.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
+    cli.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
     Ok(Ending::Done)
 }
 
-pub(super) fn list(arguments: &ListArguments, desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("list");
+pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("list");
     let builds = Depot::open(&arguments.place)?.builds()?;
-    desk.show_found("profile-list", &builds, |builds| show::fleet::builds(builds, &arguments.place))?;
+    cli.show_found("profile-list", &builds, |builds| show::fleet::builds(builds, &arguments.place))?;
     Ok(Ending::Done)
 }
 
-/// What came of taking profiles out of a place.
-#[derive(Debug, serde::Serialize)]
-pub(crate) struct Pulled {
-    pub(crate) build_id: String,
-    pub(crate) folder: PathBuf,
-    pub(crate) profiles: Vec<Fetched>,
-    /// Names of those that are broken, each with the reason.
-    pub(crate) left_out: Vec<(String, String)>,
-}
-
-pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result<Ending> {
+pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
     let Some(build_id) = arguments.of.said()? else {
         bail!(Usage("say which build: --build-id ID or --program FILE".to_owned()));
     };
@@ -223,8 +215,8 @@ pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, desk: &Desk) 
         )
     })?;
     let broken = which.skip_broken.then_some(keeper);
-    let pulled = take_all(&depot, build_id, &chosen, &arguments.output, broken, desk)?;
-    desk.show_found("profile-pull", &pulled, show::fleet::pulled)?;
+    let pulled = take_all(&depot, build_id, &chosen, &arguments.output, broken, cli)?;
+    cli.show_found("profile-pull", &pulled, show::fleet::pulled)?;
     Ok(Ending::Done)
 }
 
@@ -244,11 +236,11 @@ fn take_all(
     chosen: &[Kept],
     to: &Path,
     skip_broken: Option<&Keeper<'_>>,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Pulled> {
     let (mut profiles, mut left_out) = (Vec::new(), Vec::new());
     for (at, kept) in chosen.iter().enumerate() {
-        desk.progress.doing(&format!("take {} of {}", at + 1, chosen.len()));
+        cli.progress.doing(&format!("take {} of {}", at + 1, chosen.len()));
         let taken = depot.fetch(&build_id, kept, to);
         let sound = taken.and_then(|taken| match skip_broken {
             Some(keeper) => keeper.sound(&taken.file).map(|()| taken),
@@ -293,7 +285,7 @@ pub(super) fn merge(
     output: &Path,
     keeper: &Keeper<'_>,
     scratch: &Path,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<MergedProfile> {
     // Before all is read for nothing.
     let home = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -314,14 +306,14 @@ pub(super) fn merge(
     let folder = scratch.join("taken");
     fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
     let broken = arguments.skip_broken.then_some(keeper);
-    let taken = take_all(&depot, build_id, &chosen, &folder, broken, desk);
+    let taken = take_all(&depot, build_id, &chosen, &folder, broken, cli);
     let pulled = taken.map_err(|error| match error.is::<NotWritten>() {
         true => {
             error.context("the profiles go into a temporary folder first, and TMPDIR may name another one")
         }
         false => error,
     })?;
-    desk.progress.doing(&format!("merge {}", pulled.profiles.len()));
+    cli.progress.doing(&format!("merge {}", pulled.profiles.len()));
     let files: Vec<PathBuf> = pulled.profiles.iter().map(|one| one.file.clone()).collect();
     let weights = match (arguments.same_for_hosts, arguments.host_weight.is_empty()) {
         (true, _) => Weights::Shares(shares_of_hosts(&pulled.profiles, &of_host)?),

@@ -9,14 +9,16 @@ use clap::Args;
 use hone_record::GateOutcome;
 use hone_tool::{System, interrupt};
 
-use super::{Desk, default_runs, report};
+use super::report;
+use crate::cmd::context::{CliContext, default_runs};
+use crate::ending::{Ending, Usage};
 use crate::experiment::{self, Experiment};
 use crate::folder::RunFolder;
 use crate::gate::choice::{self, FileOf, Texts};
 use crate::gate::git::{self, Repository};
 use crate::gate::papers::{self, Came};
 use crate::gate::{self, Asked, Named, SNAPSHOT, Session, hold};
-use crate::{Ending, Usage, show};
+use crate::show;
 
 /// Hold a commit against the one that it builds on, and fail when the service became slower.
 ///
@@ -121,8 +123,8 @@ const AS_IT_WAS: [&str; 10] = [
 /// The head that is no commit.
 const WORKTREE: &str = "worktree";
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let done = gated(arguments, desk);
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
+    let done = gated(arguments, cli);
     if let Err(error) = &done
         && !error.is::<Unwritten>()
         && !interrupt::requested()
@@ -133,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         if let Err(unwritten) =
             write_papers(arguments, Came::Failed { name: &name, file: &file, error: &error })
         {
-            desk.progress.line(&format!("{unwritten:#}"));
+            cli.progress.line(&format!("{unwritten:#}"));
         }
     }
     done
@@ -183,7 +185,7 @@ fn name_in(file: &Path) -> String {
     name.unwrap_or_else(|| "gate".to_owned())
 }
 
-fn gated(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(run) = &arguments.resume {
         let folder = RunFolder::open(run)?;
         let missing =
@@ -191,7 +193,7 @@ fn gated(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
         let experiment = experiment_of(&asked)?;
         let home = folder.home().to_owned();
-        return go(arguments, &asked, &experiment, &folder, &home, desk);
+        return go(arguments, &asked, &experiment, &folder, &home, cli);
     }
     let asked = resolved(arguments)?;
     let experiment = experiment_of(&asked)?;
@@ -200,7 +202,7 @@ fn gated(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if arguments.dry_run {
         let count = experiment.judging.len();
         let rule = hold::rule(experiment.compare.primary, &experiment.gate, count, asked.require_power);
-        desk.show_found("gate-plan", &asked, |asked| show::commit_gate::plan(asked, &experiment, &rule))?;
+        cli.show_found("gate-plan", &asked, |asked| show::commit_gate::plan(asked, &experiment, &rule))?;
         return Ok(Ending::Done);
     }
     let home = std::path::absolute(&arguments.output)?;
@@ -211,7 +213,7 @@ fn gated(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         // Nothing was done that could be gone on with.
         let _ = fs::remove_dir_all(folder.path());
     }
-    go(arguments, &begun?, &experiment, &folder, &home, desk)
+    go(arguments, &begun?, &experiment, &folder, &home, cli)
 }
 
 /// The experiment as the gate runs it: its builds and runs have a name of their own.
@@ -346,19 +348,19 @@ fn go(
     experiment: &Experiment,
     folder: &RunFolder,
     home: &Path,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Ending> {
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
     for (name, side) in [("base", &asked.base), ("head", &asked.head)] {
         let short = side.commit.get(..10).unwrap_or(&side.commit);
-        desk.progress.line(&format!("{name}: {short}, {}: {}", side.asked, side.subject));
+        cli.progress.line(&format!("{name}: {short}, {}: {}", side.asked, side.subject));
     }
-    asked.notes.iter().for_each(|note| desk.progress.line(&format!("note: {note}")));
-    let progress = desk.progress.clone();
+    asked.notes.iter().for_each(|note| cli.progress.line(&format!("note: {note}")));
+    let progress = cli.progress.clone();
     let runner = System::new(folder.join("logs"))?.on_progress(move |at| {
         progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
     });
-    let session = Session { asked, experiment, folder, home, runner: &runner, progress: &desk.progress };
+    let session = Session { asked, experiment, folder, home, runner: &runner, progress: &cli.progress };
     let found = session.run().map_err(|error| with_way_on(error, folder.path()))?;
     let record = folder.join("commit-gate.json");
     let page = report::write(&record, None);
@@ -370,10 +372,10 @@ fn go(
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
     let told = page.map_or_else(|_| String::new(), |page| format!("Report: {}\n", page.display()));
-    desk.show(found, |found| format!("{}\n{told}", show::commit_gate::text(found)))?;
+    cli.show(found, |found| format!("{}\n{told}", show::commit_gate::text(found)))?;
     match written.context(Unwritten(record)) {
         // Whoever waits for the exit code is to hear of that first.
-        Err(error) if matches!(ending, Ending::Worse) => desk.progress.line(&format!("{error:#}")),
+        Err(error) if matches!(ending, Ending::Worse) => cli.progress.line(&format!("{error:#}")),
         written => written?,
     }
     Ok(ending)
@@ -386,7 +388,7 @@ fn with_way_on(error: anyhow::Error, run: &Path) -> anyhow::Error {
         return anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}");
     }
     // What was asked for makes no more sense the second time.
-    if crate::is_usage(&error) {
+    if crate::failure::is_usage(&error) {
         return error;
     }
     anyhow::anyhow!(
@@ -435,7 +437,7 @@ fn comment_of(came: Came<'_>) -> String {
     match came {
         Came::Found(found) => show::commit_gate::comment(found),
         Came::Failed { name, error, .. } => {
-            let (name, error) = (show::ledger::in_a_cell(name), error.replace("```", "'''"));
+            let (name, error) = (show::table::in_a_cell(name), error.replace("```", "'''"));
             format!("**hone gate, {name}**: could not tell.\n\n```\n{error}\n```\n")
         }
     }

@@ -8,12 +8,12 @@ use clap::Args;
 use hone_format::read_bytes;
 use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 
-use super::{Desk, paths};
+use crate::cmd::context::{CliContext, paths};
+use crate::ending::{Ending, Usage};
 use crate::heat::{self, Source, Wish};
 use crate::output::Output;
 use crate::show::heat_blocks;
 use crate::show::heatmap::{self as shown, Look};
-use crate::{Ending, Usage};
 
 /// Columns where nobody says how many there are.
 const COLUMNS: usize = 80;
@@ -108,7 +108,7 @@ impl Form {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let form = arguments.output.as_deref().map(Form::of).transpose()?;
     if arguments.block_size.is_some() && form.is_some_and(|form| form != Form::Classic) {
         let told =
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let map = heat::map(&sources, &wish)?;
     let (Some(path), Some(form)) = (&arguments.output, form) else {
         let look = look();
-        desk.show(map, |map| match arguments.block_size {
+        cli.show(map, |map| match arguments.block_size {
             Some(bytes) => heat_blocks::text(map, bytes, &look),
             None => shown::text(map, &look),
         })?;
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Output::claim(&path)?.keep(bytes)?;
         written.push(path);
     }
-    desk.show_found("files", &written, |written| paths(written))?;
+    cli.show_found("files", &written, |written| paths(written))?;
     Ok(Ending::Done)
 }
 

@@ -8,14 +8,14 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_binary::bolt::preflight;
 use hone_tool::System;
-use serde::Serialize;
 
-use super::Desk;
 use super::init_cluster::{self, ClusterOptions};
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::show;
+use crate::show::init::{ForTune, Seen, ToFillIn, Written};
 use crate::starter::{self, Choice, Load};
 use crate::survey::{Found, Kind, Program, Survey, survey};
-use crate::{Ending, Usage};
 
 /// Write a first file for a source tree, program or running cluster.
 ///
@@ -51,58 +51,20 @@ pub(crate) struct Arguments {
     cluster: ClusterOptions,
 }
 
-/// What was seen and written.
-#[derive(Debug, Serialize)]
-pub(crate) struct Written {
-    pub(crate) file: PathBuf,
-    /// A line for each build system: its file, its kind, its programs.
-    pub(crate) saw: Vec<Seen>,
-    pub(crate) program: String,
-    pub(crate) load: &'static str,
-    pub(crate) fill_in: Vec<ToFillIn>,
-    /// The second file, for `hone tune`, where the target speaks Kafka's protocol.
-    pub(crate) tune: Option<ForTune>,
-}
-
-/// A file for `hone tune`.
-#[derive(Debug, Serialize)]
-pub(crate) struct ForTune {
-    pub(crate) file: PathBuf,
-    pub(crate) fill_in: Vec<ToFillIn>,
-    /// Whether it was there before, and is left as it was.
-    pub(crate) was_there: bool,
-}
-
-/// A build system that was seen.
-#[derive(Debug, Serialize)]
-pub(crate) struct Seen {
-    pub(crate) file: PathBuf,
-    pub(crate) kind: &'static str,
-    pub(crate) programs: Vec<String>,
-    pub(crate) used: bool,
-}
-
-/// Something that only the user knows.
-#[derive(Debug, Serialize)]
-pub(crate) struct ToFillIn {
-    pub(crate) line: usize,
-    pub(crate) what: String,
-}
-
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let brokers = arguments.folder.to_str().filter(|text| init_cluster::are_brokers(text));
-    check(arguments, brokers.is_some(), desk)?;
+    check(arguments, brokers.is_some(), cli)?;
     match brokers {
-        Some(brokers) => init_cluster::run(brokers, &arguments.cluster, arguments.output.as_deref(), desk),
-        None => of_tree(arguments, desk),
+        Some(brokers) => init_cluster::run(brokers, &arguments.cluster, arguments.output.as_deref(), cli),
+        None => of_tree(arguments, cli),
     }
 }
 
 /// Options of a tree say nothing of a cluster, and the other way round.
-fn check(arguments: &Arguments, is_cluster: bool, desk: &Desk) -> Result<()> {
+fn check(arguments: &Arguments, is_cluster: bool, cli: &CliContext) -> Result<()> {
     let of_tree = ["program", "load"].map(str::to_owned).into_iter();
     let foreign: Vec<String> = if is_cluster { of_tree.collect() } else { init_cluster::names().collect() };
-    let Some(name) = foreign.iter().find(|name| desk.is_given(name)) else { return Ok(()) };
+    let Some(name) = foreign.iter().find(|name| cli.is_given(name)) else { return Ok(()) };
     let (name, place) = (name.replace('_', "-"), arguments.folder.display());
     let (what, other) = match is_cluster {
         true => ("a cluster", "a source tree or a program"),
@@ -111,7 +73,7 @@ fn check(arguments: &Arguments, is_cluster: bool, desk: &Desk) -> Result<()> {
     bail!(Usage(format!("{place} is {what}, and --{name} is for {other}")))
 }
 
-fn of_tree(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn of_tree(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let logs = tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
     let seen = survey(&System::new(logs.path())?, &arguments.folder)?;
     let (found, program) = choose(&seen, arguments.program.as_deref())?;
@@ -123,7 +85,7 @@ fn of_tree(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let text = starter::text(&choice, &name_of(&file));
     write_new(&file, &text)?;
     let tune = for_tune(&choice, &file)?;
-    desk.show_found("init", &written(&choice, file, &text, tune), show::init::text)?;
+    cli.show_found("init", &written(&choice, file, &text, tune), show::init::text)?;
     Ok(Ending::Done)
 }
 

@@ -16,19 +16,20 @@ use hone_format::read_duration_s;
 use hone_load::{At, Security, Topics};
 use hone_record::{TopicXray, WatchedClient, WhatIf};
 use hone_tool::interrupt;
-use serde::Serialize;
 
-use super::Desk;
-use super::init::{ToFillIn, output_file, to_fill_in, write_new};
+use super::init::{output_file, to_fill_in, write_new};
 use crate::arm::is_address;
 use crate::batch::replaying::{self, Question};
 use crate::batch::{reading, replica, segments};
 use crate::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
+use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
+use crate::ending::{Ending, Usage};
 use crate::metered::{Admin, token_of};
 use crate::moment::now_ms;
+use crate::show;
+use crate::show::init_cluster::{SeenTopic, WrittenOfCluster};
 use crate::targets::Targets;
-use crate::{Ending, Usage, show};
 
 /// How long topics are watched for the records that they get.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -79,41 +80,11 @@ pub(super) fn are_brokers(text: &str) -> bool {
     text.split(',').all(|address| is_address(address.trim())) && !Path::new(text).exists()
 }
 
-/// What was seen and written.
-#[derive(Debug, Serialize)]
-pub(crate) struct WrittenOfCluster {
-    pub(crate) cluster: String,
-    /// Topics by the records that they got, the busiest first.
-    pub(crate) topics: Vec<SeenTopic>,
-    /// The topic that the file is for, and why.
-    pub(crate) topic: String,
-    pub(crate) why: String,
-    pub(crate) file: PathBuf,
-    /// The records beside it; `None` where the load is of finished batches.
-    pub(crate) recording: Option<PathBuf>,
-    pub(crate) producers: Option<u32>,
-    pub(crate) fill_in: Vec<ToFillIn>,
-    pub(crate) notes: Vec<String>,
-}
-
-/// A topic of the cluster.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct SeenTopic {
-    pub(crate) topic: String,
-    pub(crate) partitions: usize,
-    /// Records a second of the X-ray; where there is none, offsets a second while Hone watched.
-    pub(crate) records_per_s: f64,
-    /// What the X-ray found; `None` for topics that it did not look into.
-    pub(crate) batches_per_s: Option<f64>,
-    pub(crate) bytes_per_batch: Option<f64>,
-    pub(crate) verdict: Option<&'static str>,
-}
-
 pub(super) fn run(
     brokers: &str,
     asked: &ClusterOptions,
     output: Option<&Path>,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Ending> {
     let security = asked.security.security()?;
     let file = output_file(output, "tune.toml")?;
@@ -123,15 +94,15 @@ pub(super) fn run(
     let mut cluster = Topics::enter(&address, &security)?;
     let mut notes = Vec::new();
     let clients = clients(asked, &mut notes)?;
-    let rates = watched(&mut cluster, asked.topic.as_deref(), desk)?;
-    let looked = look_into(&mut cluster, &rates, asked.topic.as_deref(), desk, &mut notes)?;
+    let rates = watched(&mut cluster, asked.topic.as_deref(), cli)?;
+    let looked = look_into(&mut cluster, &rates, asked.topic.as_deref(), cli, &mut notes)?;
     let Some((topic, why)) = choose(&looked, asked.topic.as_deref()) else {
         return Err(nothing_to_replicate(asked.topic.as_deref(), &notes));
     };
     let live = rates.get(&topic.topic).map_or(0.0, |(_, rate)| *rate);
     let duration_s = length_s(asked.last, live);
     let source = Source { cluster: &mut cluster, topic, live, duration_s };
-    let (load, replay) = source.load(&recording, desk)?;
+    let (load, replay) = source.load(&recording, cli)?;
     let no_cpu = no_cpu(&address, &security);
     let text = cluster_scaffold::text(&Found {
         address: &address,
@@ -163,7 +134,7 @@ pub(super) fn run(
         producers,
         notes,
     };
-    desk.show_found("init-cluster", &found, show::init_cluster::text)?;
+    cli.show_found("init-cluster", &found, show::init_cluster::text)?;
     Ok(Ending::Done)
 }
 
@@ -218,8 +189,8 @@ fn clients(asked: &ClusterOptions, notes: &mut Vec<String>) -> Result<Vec<Watche
 type Rates = BTreeMap<String, (usize, f64)>;
 
 /// Watches the ends of topics for a while: all that are not the cluster's own, or the one that is named.
-fn watched(cluster: &mut Topics, named: Option<&str>, desk: &Desk) -> Result<Rates> {
-    desk.progress.doing(&format!("watching topics for {} s", WATCHED.as_secs()));
+fn watched(cluster: &mut Topics, named: Option<&str>, cli: &CliContext) -> Result<Rates> {
+    cli.progress.doing(&format!("watching topics for {} s", WATCHED.as_secs()));
     let listed = cluster.list()?.into_iter();
     let users: Vec<(String, usize)> = listed
         .filter(|topic| match named {
@@ -273,7 +244,7 @@ fn look_into(
     cluster: &mut Topics,
     rates: &Rates,
     named: Option<&str>,
-    desk: &Desk,
+    cli: &CliContext,
     notes: &mut Vec<String>,
 ) -> Result<Vec<TopicXray>> {
     let wish = reading::Wish {
@@ -284,7 +255,7 @@ fn look_into(
     };
     let mut found = Vec::new();
     for (topic, _) in busiest(rates).into_iter().take(MOST_LOOKED) {
-        desk.progress.doing(&format!("looking into {topic}"));
+        cli.progress.doing(&format!("looking into {topic}"));
         match reading::look(cluster, topic, &wish) {
             Ok(seen) if seen.records > 0 => found.push(seen),
             Ok(seen) => notes.extend(seen.troubles.iter().map(|trouble| format!("{topic}: {trouble}"))),
@@ -340,15 +311,15 @@ type Replayed = Result<WhatIf, String>;
 
 impl Source<'_> {
     /// The producers record by record, or batch by batch where the topic's times do not tell when records were sent.
-    fn load(self, recording: &Path, desk: &Desk) -> Result<(Load, Replayed)> {
+    fn load(self, recording: &Path, cli: &CliContext) -> Result<(Load, Replayed)> {
         let Self { cluster, topic, live, duration_s } = self;
-        desk.progress.doing(&format!("recording {}", topic.topic));
+        cli.progress.doing(&format!("recording {}", topic.topic));
         let last_ms = topic.read.times_ms.map_or(0, |(_, last_ms)| last_ms);
         let newest_ms = if live > 0.0 { now_ms() } else { last_ms };
         let described = replica::describe(cluster, &topic.topic, newest_ms, duration_s, Client::Librdkafka);
         let why = match described {
             Ok(writers) if is_believed(&writers, live) => {
-                desk.progress.doing(&format!("replaying {}", topic.topic));
+                cli.progress.doing(&format!("replaying {}", topic.topic));
                 let compressible_share = share_of(&writers)?;
                 let replayed = replay(cluster, topic, newest_ms);
                 let recording = name_of(recording);

@@ -7,12 +7,14 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use hone_ledger::{Checked, Fault, Head, Ledger, Line, Repeated};
 use hone_record::{LedgerEntry, Verdict};
-use serde::Serialize;
 
-use super::{Desk, default_runs, ledgers, print};
+use super::ledgers;
+use crate::cmd::context::{CliContext, default_runs, print};
+use crate::ending::{Ending, Usage};
 use crate::ledger::{NAME, Runs, hash_of, place_in};
 use crate::reader::Caller;
-use crate::{Ending, Usage, show};
+use crate::show;
+use crate::show::ledger::{Book, HeldRecords, Shown, ShownFault, Verified};
 
 /// What was tried, what was decided, and why; and whether anybody has changed it since.
 ///
@@ -119,46 +121,17 @@ impl VerdictName {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     match &arguments.verb {
         Verb::Show(selection) => {
-            desk.show_found("ledger", &selected(selection)?, show::ledger::text)?;
+            cli.show_found("ledger", &selected(selection)?, show::ledger::text)?;
             Ok(Ending::Done)
         }
-        Verb::Verify(arguments) => verify(arguments, desk),
-        Verb::Export(arguments) => export(arguments, desk),
-        Verb::Push(arguments) => ledgers::push(arguments, desk),
-        Verb::Pull(arguments) => ledgers::pull(arguments, desk),
+        Verb::Verify(arguments) => verify(arguments, cli),
+        Verb::Export(arguments) => export(arguments, cli),
+        Verb::Push(arguments) => ledgers::push(arguments, cli),
+        Verb::Pull(arguments) => ledgers::pull(arguments, cli),
     }
-}
-
-/// An entry with its place in the chain, as it is shown.
-#[derive(Debug, Serialize)]
-pub(crate) struct Shown {
-    /// In the file, counted from 1.
-    pub(crate) line: usize,
-    pub(crate) hash: String,
-    pub(crate) parents: Vec<String>,
-    pub(crate) is_chained: bool,
-    pub(crate) entry: LedgerEntry,
-}
-
-impl Shown {
-    fn of(line: Line) -> Self {
-        let Line { number, hash, parents, is_chained, entry } = line;
-        Self { line: number, hash, parents, is_chained, entry }
-    }
-}
-
-/// What of a ledger was asked for.
-#[derive(Debug, Serialize)]
-pub(crate) struct Book {
-    pub(crate) path: String,
-    /// Entries that it has, and those that were not asked for.
-    pub(crate) entries_in_all: usize,
-    pub(crate) entries: Vec<Shown>,
-    /// Lines that are not as they were written.
-    pub(crate) faulty_lines: Vec<usize>,
 }
 
 /// Where the ledger lies.
@@ -219,8 +192,8 @@ impl Selection {
     }
 }
 
-fn export(arguments: &Export, desk: &Desk) -> Result<Ending> {
-    if desk.json && (arguments.csv || arguments.markdown) {
+fn export(arguments: &Export, cli: &CliContext) -> Result<Ending> {
+    if cli.json && (arguments.csv || arguments.markdown) {
         let form = if arguments.csv { "--csv" } else { "--markdown" };
         bail!(Usage(format!("{form} and --json are two forms: say one of them")));
     }
@@ -229,70 +202,22 @@ fn export(arguments: &Export, desk: &Desk) -> Result<Ending> {
         print(&show::ledger::csv(&book))?;
     } else if arguments.markdown {
         print(&show::ledger::markdown(&book))?;
-    } else if desk.json {
-        desk.show_found("ledger", &book, |_| String::new())?;
+    } else if cli.json {
+        cli.show_found("ledger", &book, |_| String::new())?;
     } else {
         bail!(Usage("in which form? --csv, --markdown or --json".to_owned()));
     }
     Ok(Ending::Done)
 }
 
-/// What verify found.
-#[derive(Debug, Serialize)]
-pub(crate) struct Verified {
-    pub(crate) path: String,
-    pub(crate) entries: usize,
-    /// Lines of builds from before there was a chain.
-    pub(crate) unchained_lines: Vec<usize>,
-    /// Pieces that killed writers left: their lines and what is there.
-    pub(crate) torn: Vec<(usize, String)>,
-    /// Lines that stand there again, with where they stood first.
-    pub(crate) repeated: Vec<(usize, usize)>,
-    /// The lines that no line follows yet.
-    pub(crate) heads: Vec<(usize, String)>,
-    pub(crate) faults: Vec<ShownFault>,
-    /// Hashes that must be in it and are not.
-    pub(crate) missing_heads: Vec<String>,
-    /// The record files; `None` where nobody asked.
-    pub(crate) records: Option<HeldRecords>,
-}
-
-/// A line that is not as it was written.
-#[derive(Debug, Serialize)]
-pub(crate) struct ShownFault {
-    pub(crate) line: usize,
-    pub(crate) kind: &'static str,
-    pub(crate) means: &'static str,
-    pub(crate) expected: String,
-    pub(crate) found: String,
-}
-
-/// Record files held against the hashes of the entries.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct HeldRecords {
-    pub(crate) as_they_were: usize,
-    /// They are not there any more, which says nothing against the ledger.
-    pub(crate) gone: usize,
-    /// With the line of the entry that rests on it.
-    pub(crate) changed: Vec<(usize, String)>,
-}
-
-impl Verified {
-    /// Whether nothing is wrong.
-    pub(crate) fn is_good(&self) -> bool {
-        let records = self.records.as_ref().is_none_or(|held| held.changed.is_empty());
-        self.faults.is_empty() && self.missing_heads.is_empty() && records
-    }
-}
-
-fn verify(arguments: &Verify, desk: &Desk) -> Result<Ending> {
+fn verify(arguments: &Verify, cli: &CliContext) -> Result<Ending> {
     let path = found_at(arguments.place.path.as_deref())?;
     let checked = Ledger::at(&path).check()?;
     refuse_what_is_none(&path, &checked)?;
     let records = arguments.records.then(|| held(&path, &checked.lines));
     let found = verified(&path, checked, &arguments.head, records);
     let ending = if found.is_good() { Ending::Done } else { Ending::CouldNot };
-    desk.show_found("ledger-verified", &found, show::ledger::verified)?;
+    cli.show_found("ledger-verified", &found, show::ledger::verified)?;
     Ok(ending)
 }
 

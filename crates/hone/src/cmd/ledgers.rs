@@ -8,13 +8,14 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_ledger::{Checked, Ledger, Line};
 use hone_store::Store;
-use serde::Serialize;
 
-use super::Desk;
 use super::ledger::found_at;
-use crate::archive::{self, PulledRecords, PushedRecords};
+use crate::archive;
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
 use crate::fleet::host_of;
-use crate::{Ending, show};
+use crate::show;
+use crate::show::ledger::{PulledLedgers, PushedLedger};
 
 /// Of a host's ledger in its place.
 const ENDING: &str = ".jsonl";
@@ -63,29 +64,6 @@ pub(super) struct PullArguments {
     records: bool,
 }
 
-/// What came of a push.
-#[derive(Debug, Serialize)]
-pub(crate) struct PushedLedger {
-    pub(crate) path: String,
-    pub(crate) host: String,
-    pub(crate) entries: usize,
-    /// Of them, those that were not there.
-    pub(crate) new_entries: usize,
-    /// The record files; `None` where nobody asked.
-    pub(crate) records: Option<PushedRecords>,
-}
-
-/// What came of a pull.
-#[derive(Debug, Serialize)]
-pub(crate) struct PulledLedgers {
-    pub(crate) path: String,
-    /// Each host with its entries, and those of them that were new here.
-    pub(crate) hosts: Vec<(String, usize, usize)>,
-    pub(crate) entries: usize,
-    /// The record files; `None` where nobody asked.
-    pub(crate) records: Option<PulledRecords>,
-}
-
 /// What bytes hold, as a ledger of their own.
 fn read(bytes: &[u8], name: &str) -> Result<Checked> {
     let checked = Ledger::check_bytes(bytes);
@@ -103,20 +81,20 @@ fn ending(is_whole: bool) -> Ending {
     if is_whole { Ending::Done } else { Ending::CouldNot }
 }
 
-pub(super) fn push(arguments: &PushArguments, desk: &Desk) -> Result<Ending> {
+pub(super) fn push(arguments: &PushArguments, cli: &CliContext) -> Result<Ending> {
     let host = host_of(arguments.host.as_deref())?;
-    desk.progress.doing("push");
+    cli.progress.doing("push");
     let path = found_at(arguments.path.as_deref())?;
     // Held while it is read: no entry is half there.
     let bytes = Ledger::at(&path).bytes()?;
     let own = read(&bytes, &path.display().to_string())?;
     let store = Store::open(&arguments.to)?;
     let growing = Growing { store: &store, name: format!("{host}{ENDING}"), path: &path, lines: &own.lines };
-    let push_records = || archive::push(&store, &path, &own.lines, &desk.progress);
+    let push_records = || archive::push(&store, &path, &own.lines, &cli.progress);
     let (new_entries, records) = growing.put(&bytes, || arguments.records.then(push_records).transpose())?;
     let (path, entries) = (path.display().to_string(), own.lines.len());
     let pushed = PushedLedger { path, host, entries, new_entries, records };
-    desk.show_found("ledger-push", &pushed, |pushed| show::ledger::pushed(pushed, &arguments.to))?;
+    cli.show_found("ledger-push", &pushed, |pushed| show::ledger::pushed(pushed, &arguments.to))?;
     Ok(ending(pushed.records.is_none_or(|records| records.left_out.is_empty())))
 }
 
@@ -172,7 +150,7 @@ impl Growing<'_> {
     }
 }
 
-pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
+pub(super) fn pull(arguments: &PullArguments, cli: &CliContext) -> Result<Ending> {
     let store = Store::open(&arguments.place)?;
     let names: Vec<String> = store.names()?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
     if names.is_empty() {
@@ -188,7 +166,7 @@ pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
     let ledger = Ledger::at(&arguments.output);
     let mut copies = Vec::new();
     for (at, name) in names.iter().enumerate() {
-        desk.progress.doing(&format!("take {} of {}", at + 1, names.len()));
+        cli.progress.doing(&format!("take {} of {}", at + 1, names.len()));
         let told = format!("{name} in {}", store.address());
         let bytes = store.get(name)?.with_context(|| format!("{told} is gone"))?;
         // All are looked at before anything is written.
@@ -200,11 +178,11 @@ pub(super) fn pull(arguments: &PullArguments, desk: &Desk) -> Result<Ending> {
         hosts.push((host, lines.len(), ledger.take_in(&bytes, &told)?));
         lines_of_hosts.push(lines);
     }
-    let pulled_records = || archive::pull(&store, &arguments.output, &lines_of_hosts, &desk.progress);
+    let pulled_records = || archive::pull(&store, &arguments.output, &lines_of_hosts, &cli.progress);
     let records = arguments.records.then(pulled_records).transpose()?;
     let entries = ledger.read()?.lines.len();
     let pulled = PulledLedgers { path: arguments.output.display().to_string(), hosts, entries, records };
-    desk.show_found("ledger-pull", &pulled, show::ledger::pulled)?;
+    cli.show_found("ledger-pull", &pulled, show::ledger::pulled)?;
     Ok(ending(pulled.records.is_none_or(|records| records.left_out.is_empty())))
 }
 

@@ -13,16 +13,17 @@ use super::rates::RateOptions;
 use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
-use super::{Desk, print};
 use crate::aim::{Aim, Beside};
 use crate::arm::is_address;
+use crate::cmd::context::{CliContext, print};
+use crate::ending::{Ending, Usage};
 use crate::experiment::WorkloadFile;
 use crate::load_file::LoadFile;
 use crate::meter::Metrics;
 use crate::output::{Output, SeriesFile};
 use crate::require::{self, Rule};
+use crate::selftest;
 use crate::show;
-use crate::{Ending, Usage, selftest};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -105,11 +106,11 @@ pub(crate) struct Arguments {
     rates: RateOptions,
 }
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.self_test {
-        return self_test(desk);
+        return self_test(cli);
     }
-    let mut job = Job::new(&arguments, desk)?;
+    let mut job = Job::new(&arguments, cli)?;
     check(&arguments, &job)?;
     // What a manifest's pods would refuse is refused here, and not on the cluster.
     hone_load::check(&job.workload)?;
@@ -121,7 +122,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     job.broker = hone_load::canary::reachable(&job.broker, &arguments.security.security()?)?;
     if arguments.rates.are_asked_for() {
         if !job.rules.is_empty() {
-            desk.progress.line(
+            cli.progress.line(
                 "the file's rules (require) are for a single window, and none of these is held against them",
             );
         }
@@ -130,12 +131,12 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return arguments.rates.run(
             &Aim { settings, pid: arguments.pid, idle: None, metrics },
             &job.workload,
-            desk,
+            cli,
         );
     }
     let files = Files::claim(&arguments)?;
     let security = arguments.security.security()?;
-    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, desk)?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, cli)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -146,12 +147,12 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         files.record.map_or(Ok(()), |file| file.keep(Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(window.latencies.intended_to_ack.to_hgrm())),
         meeting.map_or(Ok(()), |meeting| {
-            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), desk)
+            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), cli)
         }),
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
-    desk.show(window, show::window::text)?;
+    cli.show(window, show::window::text)?;
     kept.into_iter().collect::<Result<()>>()?;
     Ok(ending)
 }
@@ -184,7 +185,7 @@ struct Job {
 }
 
 impl Job {
-    fn new(arguments: &Arguments, desk: &Desk) -> Result<Self> {
+    fn new(arguments: &Arguments, cli: &CliContext) -> Result<Self> {
         let options = &arguments.workload;
         let (file, name) = match &arguments.file {
             Some(path) => {
@@ -202,10 +203,10 @@ impl Job {
             Usage("no broker: name HOST:PORT on the command line, or `broker` in the file".to_owned())
         })?;
         let storage = match storage {
-            Some(storage) if !desk.is_given("storage") => storage,
+            Some(storage) if !cli.is_given("storage") => storage,
             _ => options.storage.clone(),
         };
-        let workload = options.over(workload, |argument| desk.is_given(argument))?;
+        let workload = options.over(workload, |argument| cli.is_given(argument))?;
         Ok(Self {
             broker,
             storage,
@@ -313,12 +314,12 @@ fn only_here(pid: Option<u32>, workload: &Workload) -> Option<&'static str> {
 }
 
 /// Every fault of the self-test, for every engine that needs no other program.
-fn self_test(desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("self-test");
+fn self_test(cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("self-test");
     let client = Engine::Librdkafka { settings: BTreeMap::new() };
-    let found = selftest::run(&[Engine::Wire, client], &desk.progress)?;
+    let found = selftest::run(&[Engine::Wire, client], &cli.progress)?;
     let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
-    desk.show(found, show::selftest::text)?;
+    cli.show(found, show::selftest::text)?;
     Ok(ending)
 }
 
@@ -350,16 +351,16 @@ fn measure(
     job: &Job,
     series: Option<SeriesFile>,
     raw: Option<RawFile>,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Measured> {
     let workload = job.workload.clone();
-    desk.progress.doing("load");
+    cli.progress.doing("load");
     if let Some(name) = arguments.topic.as_deref().filter(|_| arguments.make_topic) {
         make_topic(name, job, &arguments.security.security()?)?;
     }
     let mut meeting = arguments.shards.meeting()?;
     let topic = match &mut meeting {
-        Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
+        Some(meeting) => meeting.topic(arguments.topic.as_deref(), cli)?,
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
     let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
@@ -368,15 +369,15 @@ fn measure(
     let mut start_unix_ms = 0;
     let start = || match &meeting {
         Some(meeting) => {
-            let (start, unix_ms) = meeting.start(desk)?;
+            let (start, unix_ms) = meeting.start(cli)?;
             start_unix_ms = unix_ms;
             Ok(start)
         }
         None => Ok(Instant::now()),
     };
     let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
-    let measured = aim.window(workload, files, start, &desk.progress);
-    let mut window = measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(desk)))?;
+    let measured = aim.window(workload, files, start, &cli.progress);
+    let mut window = measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(cli)))?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     if let Some(environment) = &mut window.environment {

@@ -8,8 +8,9 @@ use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
 use serde::Serialize;
 
-use super::{Cli, Desk};
-use crate::Ending;
+use super::Cli;
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
 
 /// Write the manual pages: hone(1), and one for each verb, hone-batch-xray(1) for example.
 #[derive(Debug, Args)]
@@ -29,12 +30,12 @@ struct Pages {
     pages: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let pages = pages();
     write(&arguments.out, &pages)?;
     let names = pages.into_iter().map(|(name, _)| name).collect();
     let written = Pages { folder: arguments.out.clone(), pages: names };
-    desk.show_found("man", &written, |found| {
+    cli.show_found("man", &written, |found| {
         format!("{} pages in {}\n", found.pages.len(), found.folder.display())
     })?;
     Ok(Ending::Done)

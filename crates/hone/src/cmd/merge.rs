@@ -7,10 +7,12 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hone_record::{MOST_SHARDS, Window};
 
-use super::{Desk, load};
+use super::load;
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::folder::read_record;
 use crate::require::Rule;
-use crate::{Ending, Usage, rendezvous, show};
+use crate::{rendezvous, show};
 
 /// As long as a manifest of `hone load --emit` may say: twice its own wait and the load, in whole seconds of 32 bits.
 const LONGEST_WAIT_S: u32 = u32::MAX;
@@ -42,23 +44,23 @@ pub(crate) struct Arguments {
     require: Vec<Rule>,
 }
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    let mut merged = hone_record::merge(&shards(&arguments, desk)?)?;
+pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
+    let mut merged = hone_record::merge(&shards(&arguments, cli)?)?;
     merged.requirements = arguments.require.iter().map(|rule| rule.judge(&merged)).collect();
     let kept = arguments.store.as_ref().map_or(Ok(()), |place| rendezvous::keep_merged(place, &merged));
     let ending = load::ending(&merged);
     // Shown even when it could not be kept: it is measured.
-    desk.show(merged, show::window::text)?;
+    cli.show(merged, show::window::text)?;
     kept.map(|()| ending)
 }
 
-fn shards(arguments: &Arguments, desk: &Desk) -> Result<Vec<Window>> {
+fn shards(arguments: &Arguments, cli: &CliContext) -> Result<Vec<Window>> {
     let Some((place, of)) = arguments.store.as_ref().zip(arguments.shards) else {
         return arguments.records.iter().map(|path: &PathBuf| read_record(Path::new(path))).collect();
     };
     let patience = patience(arguments.wait)?;
-    desk.progress.doing("merge");
-    rendezvous::collect(place, of, patience, |what| desk.progress.detail(what))
+    cli.progress.doing("merge");
+    rendezvous::collect(place, of, patience, |what| cli.progress.detail(what))
 }
 
 fn patience(wait_s: f64) -> Result<Duration> {

@@ -9,9 +9,10 @@ use clap::Args;
 use hone_record::Foretold;
 use hone_tool::{System, interrupt};
 
-use super::{Desk, default_runs, report};
-use crate::Ending;
+use super::report;
 use crate::bench;
+use crate::cmd::context::{CliContext, default_runs};
+use crate::ending::Ending;
 use crate::experiment::{self, Asked, Experiment};
 use crate::folder::RunFolder;
 use crate::optimize::steps::{self, DoneStep, Phase, PhaseEnd};
@@ -64,7 +65,7 @@ pub(crate) struct Arguments {
     variants: Option<Vec<String>>,
 }
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let text = fs::read_to_string(&arguments.file)
         .with_context(|| format!("the experiment {} can't be read", arguments.file.display()))?;
     let arguments = arguments.of_its_run(&text);
@@ -74,13 +75,13 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let text = text + &mark(&asked);
     check_rule_and_loads(&experiment)?;
     if arguments.dry_run {
-        return dry_run(&arguments, &experiment, desk);
+        return dry_run(&arguments, &experiment, cli);
     }
     let folder = folder(&arguments, &experiment, &text)?;
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let done = with_job(&arguments, &experiment, &folder, desk, optimize);
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let done = with_job(&arguments, &experiment, &folder, cli, optimize);
     if let Some(end @ PhaseEnd::Done(_)) = done.as_ref().err().and_then(|error| error.downcast_ref()) {
-        desk.progress.line(&format!("{end}: {}", folder.path().display()));
+        cli.progress.line(&format!("{end}: {}", folder.path().display()));
         return Ok(Ending::Done);
     }
     let is_new = arguments.resume.is_none() && !goes_on(&arguments);
@@ -88,7 +89,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let page = report::write(&folder.join("optimization.json"), None)?;
     let asked = experiment.variants_are_asked;
     let worse = is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked);
-    desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
+    cli.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 
@@ -144,7 +145,7 @@ pub(super) fn programs(
     file: &Path,
     output: &Path,
     stops: &dyn Fn(f64) -> Option<String>,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Programs> {
     let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
     let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
@@ -157,7 +158,7 @@ pub(super) fn programs(
         if stopped.is_some() {
             break;
         }
-        run(phase_of(file, output, &experiment.name, phase), desk)?;
+        run(phase_of(file, output, &experiment.name, phase), cli)?;
     }
     let run = newest(output, &experiment.name)?;
     let made = run.join("bin");
@@ -285,18 +286,18 @@ fn goes_on(arguments: &Arguments) -> bool {
 }
 
 /// The plan, in a folder that goes: looking at a target writes logs.
-fn dry_run(arguments: &Arguments, experiment: &Experiment, desk: &Desk) -> Result<Ending> {
+fn dry_run(arguments: &Arguments, experiment: &Experiment, cli: &CliContext) -> Result<Ending> {
     let parent =
         tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
     let folder = RunFolder::create(parent.path(), &experiment.name)?;
     // Its builds would lie in there, too.
     let there = Arguments { output: parent.path().to_owned(), ..arguments.clone() };
-    let text = with_job(&there, experiment, &folder, desk, dry::plan)?;
+    let text = with_job(&there, experiment, &folder, cli, dry::plan)?;
     let temporary = parent.path().canonicalize()?;
     let runs = whole(&arguments.output)?;
     let text = dry::in_runs(&text, &temporary.display().to_string(), &runs.display().to_string());
     let lines: Vec<&str> = text.lines().collect();
-    desk.show_found("plan", &lines, |_| text.clone())?;
+    cli.show_found("plan", &lines, |_| text.clone())?;
     Ok(Ending::Done)
 }
 
@@ -312,10 +313,10 @@ fn with_job<T>(
     arguments: &Arguments,
     experiment: &Experiment,
     folder: &RunFolder,
-    desk: &Desk,
+    cli: &CliContext,
     work: impl FnOnce(&Job<'_>) -> Result<T>,
 ) -> Result<T> {
-    let progress = desk.progress.clone();
+    let progress = cli.progress.clone();
     let runner = System::new(folder.join("logs"))?.on_progress(move |at| {
         progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
     });
@@ -328,7 +329,7 @@ fn with_job<T>(
         folder,
         home: &home,
         runner: &runner,
-        progress: &desk.progress,
+        progress: &cli.progress,
         only: arguments.only,
     })
 }
@@ -403,7 +404,7 @@ fn with_way_on(
         return error;
     }
     // It says itself why this run can't be gone on with.
-    if error.downcast_ref::<crate::Usage>().is_some() {
+    if error.downcast_ref::<crate::ending::Usage>().is_some() {
         return error;
     }
     let way_on = way_on(arguments, folder.path());

@@ -10,13 +10,15 @@ use hone_binary::kept::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_format::read_duration_s;
 use hone_tool::{System, ToolError, interrupt};
-use serde::Serialize;
 
-use super::{Desk, fleet, sample};
+use super::{fleet, sample};
+use crate::cmd::context::CliContext;
 use crate::continuous::{self, Question};
+use crate::ending::{Ending, Usage};
 use crate::metered::token_of;
 use crate::optimize::go;
-use crate::{Ending, Usage, show};
+use crate::show;
+use crate::show::profile::Judged;
 
 /// Keep a profile: look into it, hold it against the program of today, compare and merge it.
 ///
@@ -211,20 +213,9 @@ impl std::fmt::Display for Share {
     }
 }
 
-/// What a check has found, with its judgement.
-#[derive(Debug, Serialize)]
-pub(crate) struct Judged {
-    /// The most that may be lost, 0 to 1.
-    pub(crate) budget: f64,
-    /// Whether no more is lost.
-    pub(crate) within_budget: bool,
-    #[serde(flatten)]
-    pub(crate) check: hone_binary::kept::Check,
-}
-
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let scratch = tempfile::tempdir().context("no folder can be made for temporary files: look at TMPDIR")?;
-    let done = carry_out(arguments.what, scratch.path(), desk);
+    let done = carry_out(arguments.what, scratch.path(), cli);
     let has_run = |tool: &ToolError| !matches!(tool, ToolError::NotFound { .. });
     let by_tool = |error: &anyhow::Error| {
         error.chain().filter_map(|cause| cause.downcast_ref::<ToolError>()).any(has_run)
@@ -236,37 +227,37 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     done
 }
 
-fn carry_out(what: What, scratch: &Path, desk: &Desk) -> Result<Ending> {
+fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
     let runner = System::new(scratch.join("logs"))?;
     let keeper = Keeper::new(&runner, scratch);
     match what {
         What::Show(arguments) => {
-            desk.progress.doing("read");
+            cli.progress.doing("read");
             let shown = keeper.show(&arguments.profile, arguments.top)?;
-            desk.show_found("profile", &shown, show::profile::shown)?;
+            cli.show_found("profile", &shown, show::profile::shown)?;
             Ok(Ending::Done)
         }
-        What::Check(arguments) => check(&arguments, &keeper, desk),
+        What::Check(arguments) => check(&arguments, &keeper, cli),
         What::Diff(arguments) => {
-            desk.progress.doing("compare");
+            cli.progress.doing("compare");
             let found = keeper.diff(&arguments.before, &arguments.after)?;
             let top = arguments.top;
-            desk.show_found("profile-difference", &found, |found| show::profile::difference(found, top))?;
+            cli.show_found("profile-difference", &found, |found| show::profile::difference(found, top))?;
             Ok(Ending::Done)
         }
-        What::Push(arguments) => fleet::push(&arguments, &keeper, desk),
-        What::List(arguments) => fleet::list(&arguments, desk),
-        What::Pull(arguments) => fleet::pull(&arguments, &keeper, desk),
-        What::Sample(arguments) => sample::run(&arguments, &keeper, scratch, desk),
-        What::Take(arguments) => take(&arguments, &keeper, scratch, desk),
-        What::Place(arguments) => place(&arguments, &runner, scratch, desk),
+        What::Push(arguments) => fleet::push(&arguments, &keeper, cli),
+        What::List(arguments) => fleet::list(&arguments, cli),
+        What::Pull(arguments) => fleet::pull(&arguments, &keeper, cli),
+        What::Sample(arguments) => sample::run(&arguments, &keeper, scratch, cli),
+        What::Take(arguments) => take(&arguments, &keeper, scratch, cli),
+        What::Place(arguments) => place(&arguments, &runner, scratch, cli),
         What::Merge(arguments) => {
             let merged = match &arguments.from.from {
                 Some(place) => {
-                    fleet::merge(place, &arguments.from, &arguments.output, &keeper, scratch, desk)?
+                    fleet::merge(place, &arguments.from, &arguments.output, &keeper, scratch, cli)?
                 }
                 None => {
-                    desk.progress.doing("merge");
+                    cli.progress.doing("merge");
                     let weights = weights(&arguments)?;
                     keeper.merge(
                         &arguments.profiles,
@@ -276,18 +267,18 @@ fn carry_out(what: What, scratch: &Path, desk: &Desk) -> Result<Ending> {
                     )?
                 }
             };
-            desk.show_found("profile-merge", &merged, show::profile::merged)?;
+            cli.show_found("profile-merge", &merged, show::profile::merged)?;
             Ok(Ending::Done)
         }
     }
 }
 
-fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("check");
+fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("check");
     let check = keeper.check(&arguments.profile, &arguments.program, arguments.names_only)?;
     let budget = arguments.budget.0;
     let judged = Judged { budget, within_budget: check.lost_share <= budget, check };
-    desk.show_found("profile-check", &judged, |judged| show::profile::check(judged, arguments.top))?;
+    cli.show_found("profile-check", &judged, |judged| show::profile::check(judged, arguments.top))?;
     Ok(if judged.within_budget { Ending::Done } else { Ending::Worse })
 }
 
@@ -296,7 +287,7 @@ fn asked_of_a_profiler(
     arguments: &TakeArguments,
     keeper: &Keeper<'_>,
     scratch: &Path,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Option<MergedProfile>> {
     type Ask = fn(&Question<'_>) -> Result<continuous::Merged>;
     let (selector, ask): (&str, Ask) = match (&arguments.pyroscope, &arguments.parca) {
@@ -308,7 +299,7 @@ fn asked_of_a_profiler(
         bail!(Usage("--since must lie between 1s and 2160h".to_owned()));
     }
     let token = arguments.token_file.as_deref().map(token_of).transpose()?;
-    desk.progress.doing("ask");
+    cli.progress.doing("ask");
     let taken = ask(&Question {
         server: &arguments.url,
         selector,
@@ -324,7 +315,7 @@ fn asked_of_a_profiler(
     let program = |build_id: String| LockedProgram { build_id: Some(build_id), ..LockedProgram::default() };
     let programs = identity.build_ids.into_iter().map(program).collect();
     Lock::new(identity.profile, programs, vec![training]).write(&file)?;
-    desk.progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
+    cli.progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
     let mut merged = keeper.merge(&[file], &Weights::Same, &arguments.output, false)?;
     // The file is gone soon.
     merged.inputs[0].file = PathBuf::from(selector);
@@ -336,9 +327,9 @@ fn asked_of_a_profiler(
     Ok(Some(merged))
 }
 
-fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, desk: &Desk) -> Result<Ending> {
-    if let Some(merged) = asked_of_a_profiler(arguments, keeper, scratch, desk)? {
-        desk.show_found("profile-merge", &merged, show::profile::merged)?;
+fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &CliContext) -> Result<Ending> {
+    if let Some(merged) = asked_of_a_profiler(arguments, keeper, scratch, cli)? {
+        cli.show_found("profile-merge", &merged, show::profile::merged)?;
         return Ok(Ending::Done);
     }
     let wanted = match arguments.allocations {
@@ -347,19 +338,19 @@ fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, desk: &D
     };
     let mut files = Vec::new();
     for window in 1..=if arguments.allocations { 1 } else { arguments.windows } {
-        desk.progress.doing(&format!("window {window}"));
+        cli.progress.doing(&format!("window {window}"));
         let file = scratch.join(format!("{window}.pprof"));
         let taken = capture_unless(&arguments.url, wanted, &file, &interrupt::requested)?;
-        desk.progress.line(&format!("{}: {} in {} stacks", taken.url, taken.total, taken.stacks));
+        cli.progress.line(&format!("{}: {} in {} stacks", taken.url, taken.total, taken.stacks));
         files.push(file);
     }
     let merged = keeper.merge(&files, &Weights::Same, &arguments.output, false)?;
-    desk.show_found("profile-merge", &merged, show::profile::merged)?;
+    cli.show_found("profile-merge", &merged, show::profile::merged)?;
     Ok(Ending::Done)
 }
 
-fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("place");
+fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("place");
     let profile = &arguments.profile;
     let profile = profile.canonicalize().with_context(|| format!("{} can't be read", profile.display()))?;
     let target = GoTarget::new(&arguments.source, &arguments.go);
@@ -391,7 +382,7 @@ fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, desk: &Des
         );
     }
     let placed = go::place(&shop, &profile)?;
-    desk.show_found("profile-place", &placed, |placed| format!("{}\n", show::wrapped(&placed.words())))?;
+    cli.show_found("profile-place", &placed, |placed| format!("{}\n", show::wrapped(&placed.words())))?;
     Ok(Ending::Done)
 }
 

@@ -7,13 +7,14 @@ use clap::Args;
 use hone_host::observe;
 use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Schedule, Workload};
 
-use super::{Desk, default_runs, report};
+use super::report;
 use crate::aim::Aim;
+use crate::cmd::context::{CliContext, default_runs};
 use crate::curve::{CAPACITY_FILE, CURVE_FILE, Course, Stop};
+use crate::ending::{Ending, Usage};
 use crate::folder::RunFolder;
 use crate::require::{Rule, promise};
 use crate::show;
-use crate::{Ending, Usage};
 
 /// More than one rate.
 #[derive(Debug, Args)]
@@ -63,16 +64,16 @@ impl RateOptions {
     }
 
     /// Measures, shows and keeps what was asked for.
-    pub(crate) fn run(&self, aim: &Aim, workload: &Workload, desk: &Desk) -> Result<Ending> {
+    pub(crate) fn run(&self, aim: &Aim, workload: &Workload, cli: &CliContext) -> Result<Ending> {
         check_schedule(&workload.schedule)?;
         let design = self.find_capacity.then(|| self.design(workload)).transpose()?;
         let stops = self.stops(workload)?;
         let name = if self.find_capacity { "capacity" } else { "curve" };
         let folder = RunFolder::create(&self.runs, name)?;
         let _held = folder.held()?;
-        desk.progress.line(&format!("windows go to {}", folder.path().display()));
+        cli.progress.line(&format!("windows go to {}", folder.path().display()));
         let machine = observe::machine(std::path::Path::new("/"));
-        let course = Course { aim, workload, folder: &folder, machine, progress: &desk.progress };
+        let course = Course { aim, workload, folder: &folder, machine, progress: &cli.progress };
         if let Some(design) = design {
             let found = course.capacity(design, &self.slo)?;
             let ending = match found.end {
@@ -80,12 +81,12 @@ impl RateOptions {
                 CapacityEnd::NothingHeld => Ending::Worse,
                 _ => Ending::CouldNot,
             };
-            keep_and_show(&folder, CAPACITY_FILE, found, show::curve::capacity, desk)?;
+            keep_and_show(&folder, CAPACITY_FILE, found, show::curve::capacity, cli)?;
             return Ok(ending);
         }
         let over = if self.sweep_rate.is_empty() { CurveOver::RecordsPerBatch } else { CurveOver::Rate };
         let (curve, broken_off) = course.sweep(over, &stops)?;
-        keep_and_show(&folder, CURVE_FILE, curve, show::curve::curve, desk)?;
+        keep_and_show(&folder, CURVE_FILE, curve, show::curve::curve, cli)?;
         broken_off.map_or(Ok(Ending::Done), Err)
     }
 
@@ -180,13 +181,13 @@ fn keep_and_show<T: Body + Clone>(
     name: &str,
     record: T,
     text: impl FnOnce(&T) -> String,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<()> {
     let kept = folder.write_record(name, record.clone());
     // Shown even when it could not be kept: it is measured.
-    desk.show(record, text)?;
+    cli.show(record, text)?;
     let page = report::write(&kept?, None)?;
-    desk.progress.line(&format!("report: {}", page.display()));
+    cli.progress.line(&format!("report: {}", page.display()));
     Ok(())
 }
 

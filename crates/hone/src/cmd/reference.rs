@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::{Args, CommandFactory as _};
 
-use super::{Cli, Desk};
-use crate::{Ending, show};
+use super::Cli;
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
+use crate::show;
 
 /// Write the reference of all verbs as Markdown; a test holds docs/reference against it.
 #[derive(Debug, Args)]
@@ -17,7 +19,7 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments, _desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, _desk: &CliContext) -> Result<Ending> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
     for (name, text) in show::reference::pages(Cli::command()) {

@@ -10,11 +10,13 @@ use hone_record::{
     CommitGate, Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Tuning, Window,
 };
 
-use super::{Desk, print};
+use crate::cmd::context::{CliContext, print};
+use crate::ending::{Ending, Usage};
+use crate::folder::RESULTS;
 use crate::folder::read_record;
 use crate::reader::{self, Caller, Reader, record as record_by};
 use crate::story::Beside;
-use crate::{Ending, Usage, ledger, show, story};
+use crate::{ledger, show, story};
 
 /// Write one self-contained HTML page from a record, a run's folder, or a ledger.
 ///
@@ -48,20 +50,20 @@ pub(crate) struct Arguments {
     comment: bool,
 }
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    if desk.json && (arguments.markdown || arguments.comment) {
+pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
+    if cli.json && (arguments.markdown || arguments.comment) {
         let form = if arguments.markdown { "--markdown" } else { "--comment" };
         bail!(Usage(format!("{form} and --json are two forms: say one of them")));
     }
     let source = find(&arguments.path)?;
     let beside = Beside::of(&arguments.beside, &Caller)?;
-    if arguments.markdown || arguments.comment || desk.json {
+    if arguments.markdown || arguments.comment || cli.json {
         let text = match (arguments.markdown, arguments.comment) {
             (true, _) => show::story::markdown(&beside.add_to(story_of(&source)?)),
             (_, true) => comment_of(&source)?,
             _ => Envelope::new(beside.add_to(story_of(&source)?)).to_text()?,
         };
-        desk.progress.clear();
+        cli.progress.clear();
         match &arguments.output {
             Some(path) => keep(path, &text)?,
             None => print(&text)?,
@@ -84,7 +86,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
             page
         }
     };
-    desk.progress.clear();
+    cli.progress.clear();
     print(&format!("{}\n", page.display()))?;
     Ok(Ending::Done)
 }
@@ -94,22 +96,6 @@ enum Source {
     Record(PathBuf),
     Ledger(PathBuf),
 }
-
-/// The records that stand for a whole run of something that was tried.
-pub(crate) const TRIED: [&str; 6] = [
-    "commit-gate.json",
-    "optimization.json",
-    "comparison.json",
-    "proof.json",
-    "host-trial.json",
-    "tuning.json",
-];
-
-/// The records that stand for a whole run; those that may lie beside another one come last.
-pub(crate) const RESULTS: [&str; 8] = {
-    let [gate, optimization, comparison, proof, host_trial, tuning] = TRIED;
-    [gate, optimization, comparison, proof, host_trial, tuning, "capacity.json", "curve.json"]
-};
 
 /// Whether something can stand beside it.
 fn has_a_story(record: &Path) -> Result<()> {

@@ -15,11 +15,12 @@ use sha2::{Digest as _, Sha256};
 use url::{Host, Url};
 
 use super::fleet::{OptionalBuild, build_of};
-use super::{Desk, print};
+use crate::cmd::context::{CliContext, print};
+use crate::ending::{Ending, Usage};
 use crate::fleet::{Depot, Pushed, Pusher, host_of};
 use crate::kubernetes::{self, Sampler};
 use crate::moment::now_unix_ms;
-use crate::{Ending, Usage, show};
+use crate::show;
 
 /// Shorter, and a service is profiled more often than not; longer, and a build has come and gone.
 const PERIODS_S: std::ops::RangeInclusive<f64> = 1.0..=30.0 * 86_400.0;
@@ -75,7 +76,12 @@ fn object_name(text: &str) -> Result<String, String> {
     kubernetes::check_name(text).map(|()| text.to_owned())
 }
 
-pub(super) fn run(arguments: &Arguments, keeper: &Keeper<'_>, scratch: &Path, desk: &Desk) -> Result<Ending> {
+pub(super) fn run(
+    arguments: &Arguments,
+    keeper: &Keeper<'_>,
+    scratch: &Path,
+    cli: &CliContext,
+) -> Result<Ending> {
     if !PERIODS_S.contains(&arguments.every) || f64::from(arguments.seconds) > arguments.every {
         bail!(Usage("--every must lie between 1s and 720h, and be no shorter than the window".to_owned()));
     }
@@ -88,18 +94,18 @@ pub(super) fn run(arguments: &Arguments, keeper: &Keeper<'_>, scratch: &Path, de
     let depot = Depot::open(&arguments.to)?;
     let one = || sample(arguments, &depot, &host, keeper, scratch);
     if arguments.once {
-        desk.progress.doing("sample");
+        cli.progress.doing("sample");
         let pushed = vec![one()?];
-        desk.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
+        cli.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
         return Ok(Ending::Done);
     }
     let every_ms = (arguments.every * 1_000.0) as u64;
     let moment_ms = moment_of(&host, every_ms);
     while wait_until(next_due(now_unix_ms(), every_ms, moment_ms)) {
         match one() {
-            Ok(pushed) => desk.progress.line(&format!("{} pushed as {host}", pushed.name)),
+            Ok(pushed) => cli.progress.line(&format!("{} pushed as {host}", pushed.name)),
             Err(_) if interrupt::requested() => break,
-            Err(error) => desk.progress.line(&format!("no profile this time: {error:#}")),
+            Err(error) => cli.progress.line(&format!("no profile this time: {error:#}")),
         }
     }
     Ok(Ending::Done)

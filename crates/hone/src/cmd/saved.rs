@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result, bail};
 use hone_compare::{SavedRule, check_saved, compare_saved};
 use hone_record::Window;
 
-use super::Desk;
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::folder::read_record;
 use crate::show;
-use crate::{Ending, Usage};
 
 /// The path behind an argument that names saved windows: a `.json` file, or a folder of them.
 pub(super) fn place(argument: &str) -> Option<PathBuf> {
@@ -21,7 +21,7 @@ pub(super) fn place(argument: &str) -> Option<PathBuf> {
     is_record.then(|| path.to_owned())
 }
 
-pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, desk: &Desk) -> Result<Ending> {
+pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, cli: &CliContext) -> Result<Ending> {
     check_saved(rule)?;
     let [a, b] = &places;
     if a.canonicalize()? == b.canonicalize()? {
@@ -30,7 +30,7 @@ pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, desk: &Desk) -> Result<
     let (windows_a, windows_b) = (windows(a)?, windows(b)?);
     let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
     let found = compare_saved((&name_a, &windows_a), (&name_b, &windows_b), rule);
-    desk.show(found, show::saved::text)?;
+    cli.show(found, show::saved::text)?;
     Ok(Ending::Done)
 }
 

@@ -9,8 +9,8 @@ use clap::Args;
 use hone_tool::interrupt;
 use serde::Serialize;
 
-use super::{Desk, default_runs};
-use crate::Ending;
+use crate::cmd::context::{CliContext, default_runs};
+use crate::ending::Ending;
 use crate::serve::door::{Door, read_token};
 use crate::serve::listen;
 use crate::serve::shelf::Shelf;
@@ -25,7 +25,7 @@ use crate::serve::shelf::Shelf;
   hone serve
   hone serve runs nightly/records
   hone serve --listen 127.0.0.1:0 --quiet            any free port; its address is the line on stdout
-  hone serve --listen 0.0.0.0:8377 --token-file hone.token --host desk.example
+  hone serve --listen 0.0.0.0:8377 --token-file hone.token --host cli.example
   curl -s http://127.0.0.1:8377/records?kind=broken\\&json
 
 A token: (umask 077; head -c 32 /dev/urandom | base64 > hone.token)
@@ -62,7 +62,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is none; write {wanted}"))
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let token = arguments.token_file.as_deref().map(read_token).transpose()?;
     let door = Door::new(arguments.listen, &arguments.host, token.as_deref())?;
     let places = if arguments.places.is_empty() { vec![default_runs()] } else { arguments.places.clone() };
@@ -74,8 +74,8 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         )
     })?;
     let serving = Serving { url: format!("http://{}/", listener.local_addr()?) };
-    desk.show_found("serving", &serving, |serving| format!("{}\n", serving.url))?;
-    desk.progress.line("Ctrl-C ends it.");
+    cli.show_found("serving", &serving, |serving| format!("{}\n", serving.url))?;
+    cli.progress.line("Ctrl-C ends it.");
     give_way();
     let keeper = Arc::clone(&shelf);
     let looking = std::thread::Builder::new().name("shelf".to_owned()).spawn(move || keeper.keep())?;

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use hone_load::{Admin, Topic};
 use hone_record::{MOST_SHARDS, Shard, Window};
 
-use super::Desk;
 use super::security::{FILE_OPTIONS, SecurityOptions, name_in_secret};
-use crate::Usage;
+use crate::cmd::context::CliContext;
+use crate::ending::Usage;
 use crate::kubernetes::{self, Manifest, SECRETS};
 use crate::rendezvous::Rendezvous;
 
@@ -141,18 +141,18 @@ impl Meeting {
     }
 
     /// The topic of all shards: the one that is named, or one that is made for them.
-    pub(crate) fn topic(&mut self, named: Option<&str>, desk: &Desk) -> Result<Topic> {
+    pub(crate) fn topic(&mut self, named: Option<&str>, cli: &CliContext) -> Result<Topic> {
         if let Some(name) = named {
             return Ok(Topic::Existing(name.to_owned()));
         }
-        let name = self.rendezvous.topic(|what| desk.progress.detail(what))?;
+        let name = self.rendezvous.topic(|what| cli.progress.detail(what))?;
         self.own_topic = Some(name.clone());
         Ok(Topic::Shared(name))
     }
 
     /// Waits for the others; answers when the window opens, for this process and for the record.
-    pub(crate) fn start(&self, desk: &Desk) -> Result<(Instant, u64)> {
-        let start_unix_ms = self.rendezvous.meet(|what| desk.progress.detail(what))?;
+    pub(crate) fn start(&self, cli: &CliContext) -> Result<(Instant, u64)> {
+        let start_unix_ms = self.rendezvous.meet(|what| cli.progress.detail(what))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ahead = Duration::from_millis(start_unix_ms).saturating_sub(now);
         Ok((Instant::now() + ahead, start_unix_ms))
@@ -164,9 +164,9 @@ impl Meeting {
     }
 
     /// What a load that broke off leaves: the others may still send to it.
-    pub(crate) fn tell_left(&self, desk: &Desk) {
+    pub(crate) fn tell_left(&self, cli: &CliContext) {
         if let Some(topic) = self.to_remove() {
-            desk.progress.line(&format!(
+            cli.progress.line(&format!(
                 "the load's topic {topic} stays where it was made, since other shards may send to it: remove it when they have ended"
             ));
         }
@@ -177,16 +177,16 @@ impl Meeting {
         &self,
         window: &Window,
         connect: impl FnOnce() -> Result<Admin>,
-        desk: &Desk,
+        cli: &CliContext,
     ) -> Result<()> {
-        self.rendezvous.keep(window).inspect_err(|_| self.tell_left(desk))?;
+        self.rendezvous.keep(window).inspect_err(|_| self.tell_left(cli))?;
         let Some(topic) = self.to_remove() else { return Ok(()) };
         let removed = self
             .rendezvous
-            .wait_for_records(|what| desk.progress.detail(what))
+            .wait_for_records(|what| cli.progress.detail(what))
             .and_then(|()| Ok(connect()?.delete_topic(topic)?));
         if let Err(error) = removed {
-            desk.progress.line(&format!("the load's topic {topic} was left where it is: {error:#}"));
+            cli.progress.line(&format!("the load's topic {topic} was left where it is: {error:#}"));
         }
         Ok(())
     }

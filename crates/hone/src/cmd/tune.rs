@@ -11,8 +11,10 @@ use hone_record::{Together, Tuning};
 use hone_tool::System;
 
 use super::security::SecurityOptions;
-use super::{Desk, default_runs, optimize, report};
+use super::{optimize, report};
 use crate::arm;
+use crate::cmd::context::{CliContext, default_runs};
+use crate::ending::{Ending, Usage, WayOn};
 use crate::folder::RunFolder;
 use crate::ledger;
 use crate::left;
@@ -26,7 +28,6 @@ use crate::targets;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
 use crate::tune::session::{Session, pairs_s};
-use crate::{Ending, Usage, WayOn};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
@@ -99,11 +100,11 @@ const STANDING: &str = "standing.json";
 /// What settings outside of the target were when the run began.
 const FOUND: &str = "found.json";
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.resume {
-        desk.goes_on(&["markdown", "yes"])?;
-        return resume(folder, arguments, &security, desk);
+        cli.goes_on(&["markdown", "yes"])?;
+        return resume(folder, arguments, &security, cli);
     }
     let path = arguments.file.as_deref().context("a file is there without --resume")?;
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -118,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let estimate = asked.estimate(&security, builds.as_ref())?;
     if arguments.dry_run {
         let planned = Planned { asked, estimate, no_knobs };
-        return desk.show_found("tuning-plan", &planned, show::tuning_plan::text).map(|()| Ending::Done);
+        return cli.show_found("tuning-plan", &planned, show::tuning_plan::text).map(|()| Ending::Done);
     }
     if arm::is_address(&asked.place) {
         asked.metrics.check_readable()?;
@@ -131,10 +132,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     asked.has_time_for_builds(&estimate)?;
     if let Some(notice) = asked.without_slack() {
-        desk.progress.line(&notice);
+        cli.progress.line(&notice);
     }
     if let Some(why) = no_knobs {
-        desk.progress.line(&format!("No settings of the machine are tried: {why}"));
+        cli.progress.line(&format!("No settings of the machine are tried: {why}"));
     }
     if asked.changes_the_host() && !arguments.yes {
         return Err(Usage(
@@ -143,13 +144,13 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         )
         .into());
     }
-    left::tidied(&arguments.output, &[&asked.place], &security, &desk.progress)?;
+    left::tidied(&arguments.output, &[&asked.place], &security, &cli.progress)?;
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;
-    go(asked, &arguments.output, &folder, arguments.markdown, &security, desk)
+    go(asked, &arguments.output, &folder, arguments.markdown, &security, cli)
 }
 
-fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
     let folder = RunFolder::open(path)?;
     let missing = || {
         let folder = folder.path().display();
@@ -161,11 +162,11 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
-    lever::put_back_left_over(folder.path(), security, &desk.progress)?;
+    lever::put_back_left_over(folder.path(), security, &cli.progress)?;
     let home = folder.home().to_owned();
     // What another run left would be measured on, too.
-    left::tidied(&home, &[&asked.place], security, &desk.progress)?;
-    go(asked, &home, &folder, arguments.markdown, security, desk)
+    left::tidied(&home, &[&asked.place], security, &cli.progress)?;
+    go(asked, &home, &folder, arguments.markdown, security, cli)
 }
 
 /// The run with its builds, and the seconds of them that earlier attempts took.
@@ -186,7 +187,7 @@ fn built(
     folder: &RunFolder,
     security: &Security,
     left_s: &dyn Fn() -> Option<f64>,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Builds> {
     let Some(file) = asked.build.clone() else { return Ok(Builds { asked, earlier_s: 0.0 }) };
     let known = folder.read_note::<Built>(BUILT)?;
@@ -194,12 +195,12 @@ fn built(
     let built = match known {
         Some(built) => built,
         None => {
-            desk.progress.line(&format!("Builds: by {}", file.display()));
+            cli.progress.line(&format!("Builds: by {}", file.display()));
             let begun = Instant::now();
             let then_s = asked.estimate(security, None)?.first_change_s;
             let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s - earlier_s, rest_s, then_s));
-            let made = optimize::programs(&file, &folder.join("builds"), &stops, desk)?;
-            made.stopped.iter().for_each(|why| desk.progress.line(why));
+            let made = optimize::programs(&file, &folder.join("builds"), &stops, cli)?;
+            made.stopped.iter().for_each(|why| cli.progress.line(why));
             keep_findings(&made.findings, folder)?;
             let built = Built {
                 plain: made.plain,
@@ -256,26 +257,26 @@ fn go(
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Ending> {
     let begun = Instant::now();
     let _held = folder.held()?;
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
     // Nothing is measured of which the entry could not be written.
     Ledger::open(home.join(ledger::NAME))?;
-    left::clean_up(folder.path(), &desk.progress)?;
+    left::clean_up(folder.path(), &cli.progress)?;
     let earlier_s = pairs_s(folder.path());
     let budget_s = asked.budget_s;
     let left_s = || Some(budget_s? - earlier_s - begun.elapsed().as_secs_f64());
-    let builds = WayOn::behind(built(asked, folder, security, &left_s, desk), "tune", folder)?;
+    let builds = WayOn::behind(built(asked, folder, security, &left_s, cli), "tune", folder)?;
     same_standing(&builds.asked, folder, security)?;
     let place = Place { home, folder, begun, earlier_s: earlier_s + builds.earlier_s };
-    let tuning = WayOn::behind(tuned(&builds.asked, &place, security, &desk.progress), "tune", folder)?;
+    let tuning = WayOn::behind(tuned(&builds.asked, &place, security, &cli.progress), "tune", folder)?;
     let record = folder.write_record("tuning.json", tuning.clone())?;
     folder.write_text("tuning.md", &show::tuning::markdown(&tuning))?;
     let page = report::write(&record, None)?;
     let ending = ending(&tuning);
-    desk.show(tuning, |tuning| {
+    cli.show(tuning, |tuning| {
         let told = if markdown { show::tuning::markdown(tuning) } else { show::tuning::text(tuning) };
         format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
     })?;

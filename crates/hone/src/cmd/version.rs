@@ -4,10 +4,11 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_binary::bolt::preflight;
 use hone_binary::file_facts;
-use serde::Serialize;
 
-use super::Desk;
-use crate::{Ending, show};
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
+use crate::show;
+use crate::show::version::Receipt;
 
 /// Say what this program is: version, commit, compiler, target, flags, and whether PGO and BOLT were applied.
 ///
@@ -19,33 +20,8 @@ use crate::{Ending, show};
   hone version --json > receipt.json")]
 pub(crate) struct Arguments {}
 
-/// What this program was made of, and what it is.
-#[derive(Debug, Serialize)]
-pub(crate) struct Receipt {
-    pub(crate) version: &'static str,
-    /// The commit, with `+` where files differed from it; none in builds for development and without a repository.
-    pub(crate) commit: Option<&'static str>,
-    pub(crate) rustc: &'static str,
-    pub(crate) target: &'static str,
-    /// `release` or `debug`, as Cargo names it to build scripts.
-    pub(crate) profile: &'static str,
-    pub(crate) opt_level: &'static str,
-    pub(crate) rustflags: Vec<String>,
-    /// Name of the profile that the compiler was given.
-    pub(crate) pgo: Option<String>,
-    /// Whether it counts for a profile while it runs.
-    pub(crate) instrumented: bool,
-    /// Whether BOLT has rewritten it.
-    pub(crate) bolt: bool,
-    pub(crate) static_link: bool,
-    pub(crate) build_id: Option<String>,
-    pub(crate) program_bytes: u64,
-    pub(crate) text_bytes: u64,
-    pub(crate) sha256: String,
-}
-
-pub(crate) fn run(_arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    desk.show_found("version", &receipt()?, show::version::text)?;
+pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
+    cli.show_found("version", &receipt()?, show::version::text)?;
     Ok(Ending::Done)
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use hone_record::{Keys, Schedule, Sizes, Workload};
 
 use super::client::ClientOptions;
-use crate::Usage;
+use crate::ending::Usage;
 use crate::experiment::{Acks, WorkloadFile};
 use crate::notation::{Seconds, Written};
 

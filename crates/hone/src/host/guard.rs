@@ -10,8 +10,8 @@ use hone_host::journal::FOLDER;
 use hone_tool::Call;
 
 use super::candidate::Candidate;
+use crate::ending::{NotItsOwn, Usage};
 use crate::progress::alarm;
-use crate::{NotItsOwn, Usage};
 
 /// The guard is a unit of systemd where that runs the machine, since the end of a login session may end all processes that
 /// began in it; else a process with a session of its own.

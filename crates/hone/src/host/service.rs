@@ -8,8 +8,8 @@ use hone_load::Security;
 use hone_record::Workload;
 use serde::{Deserialize, Serialize};
 
-use crate::Usage;
 use crate::arm::{Arm, Place, find_program};
+use crate::ending::Usage;
 use crate::experiment::{self, Experiment, Form};
 use crate::meter::Metrics;
 

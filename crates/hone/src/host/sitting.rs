@@ -17,10 +17,10 @@ use super::guard::{Held, NotSet};
 use crate::arm::Arm;
 use crate::bench::{Bench, Subject};
 use crate::drive::fixed_before;
+use crate::ending::{NotItsOwn, Usage};
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 use crate::rounds::{Burst, Round, judged, lacks_pairs, line, of_target, turn};
-use crate::{NotItsOwn, Usage};
 
 /// Everything that rounds of one target need.
 pub(crate) struct Sitting<'a> {

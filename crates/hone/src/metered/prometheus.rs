@@ -12,7 +12,7 @@ use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
 
 use super::{CPU, recognised};
-use crate::Usage;
+use crate::ending::Usage;
 use crate::moment::now_unix_ms;
 
 /// Only names that some source has: a server may have a million series of others.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::cache::Tree;
 use super::kinds::Kind;
 use super::{Job, cache, outside};
-use crate::Usage;
+use crate::ending::Usage;
 use crate::experiment::Form;
 use crate::standing::Standing;
 

@@ -13,7 +13,7 @@ use hone_tool::{StopSignal, Stopped, ToolError, interrupt};
 
 use super::{Job, provoke, tree::BASELINE};
 use crate::arm::{Arm, Place};
-use crate::{NotItsOwn, Usage};
+use crate::ending::{NotItsOwn, Usage};
 
 /// Batches a partition for the smoke test.
 const SMOKE_BATCHES: u32 = 10;

@@ -173,12 +173,12 @@ impl Job<'_> {
             Form::Cargo(cargo) => ("manifest", &cargo.manifest),
             Form::Recipe(recipe) => ("source", &recipe.source),
             Form::Go(go) => ("source", &go.module),
-            Form::Elf { .. } => bail!(crate::Usage(
+            Form::Elf { .. } => bail!(crate::ending::Usage(
                 "target.binary is a finished program: there are no sources of which two commits could be built".to_owned()
             )),
         };
         if path.is_absolute() {
-            bail!(crate::Usage(format!(
+            bail!(crate::ending::Usage(format!(
                 "target.{key} = {}: name it relative to the file, so that each commit's own sources are built",
                 path.display()
             )));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::steps::{Phase, Steps, Told};
 use super::tree::{self, BoltBy, Made, Variant};
 use super::{Job, Left, in_a_line};
-use crate::Usage;
+use crate::ending::Usage;
 use crate::experiment::ProfileWish;
 
 /// A kind of profile.

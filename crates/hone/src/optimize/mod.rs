@@ -53,6 +53,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place};
 use crate::bench::Bench;
+use crate::ending::Usage;
 use crate::experiment::{Experiment, Form, Target};
 use crate::folder::RunFolder;
 use crate::left::LOCK_OF_BUILDS;
@@ -385,7 +386,7 @@ pub(crate) fn workload<'a>(experiment: &'a Experiment, name: Option<&str>) -> Re
     let Some(name) = name else { return Ok(all[0]) };
     let known = || all.iter().map(|load| load.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = all.iter().find(|load| load.name == name);
-    Ok(found.ok_or_else(|| crate::Usage(format!("there is no workload `{name}`; there are: {}", known())))?)
+    Ok(found.ok_or_else(|| Usage(format!("there is no workload `{name}`; there are: {}", known())))?)
 }
 
 impl<'a> Job<'a> {

@@ -17,7 +17,7 @@ use hone_load::canary::delete_left;
 use hone_load::health::Health;
 use serde::{Deserialize, Serialize};
 
-use crate::Usage;
+use crate::ending::Usage;
 use crate::folder::RunFolder;
 use crate::moment::now_unix_ms;
 use crate::progress::Progress;

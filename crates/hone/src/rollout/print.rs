@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use hone_host::rollout::inventory::Host;
 
 use super::{Settings, gate};
-use crate::Usage;
+use crate::ending::Usage;
 use crate::kubernetes::{SECRETS, escaped, secret_made};
 
 /// A guard waits a day at most.

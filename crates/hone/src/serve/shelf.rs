@@ -17,8 +17,8 @@ use hone_tool::interrupt;
 
 use super::shown::{MOST_BYTES, Shown, open};
 use super::sketch::sketch;
-use crate::Usage;
-use crate::cmd::report::RESULTS;
+use crate::ending::Usage;
+use crate::folder::RESULTS;
 use crate::ledger;
 
 /// Files that are looked at, in all folders.

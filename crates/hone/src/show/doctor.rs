@@ -2,8 +2,16 @@
 
 use hone_host::doctor::{Finding, Level};
 use hone_host::tools::{Fit, ToolFinding};
+use hone_record::Machine;
+use serde::Serialize;
 
-use crate::cmd::doctor::Examination;
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Examination {
+    pub(crate) machine: Machine,
+    pub(crate) tools: Vec<ToolFinding>,
+    pub(crate) findings: Vec<Finding>,
+}
 
 /// Machine, tools, and what follows.
 pub(crate) fn text(found: &Examination) -> String {

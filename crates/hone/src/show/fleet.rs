@@ -2,10 +2,21 @@
 
 use super::table::table;
 use super::{plain, wrapped};
-use crate::cmd::fleet::Pulled;
+use crate::fleet::Fetched;
 use crate::fleet::{Build, Pushed};
 use hone_format::{bytes, count};
 use hone_report::date_utc;
+use std::path::PathBuf;
+
+/// What came of taking profiles out of a place.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Pulled {
+    pub(crate) build_id: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) profiles: Vec<Fetched>,
+    /// Names of those that are broken, each with the reason.
+    pub(crate) left_out: Vec<(String, String)>,
+}
 
 /// So many characters of a build-id tell builds apart for a reader; `--json` has the whole.
 const BUILD_ID_CHARACTERS: usize = 40;

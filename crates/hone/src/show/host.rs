@@ -1,15 +1,95 @@
 //! A host's settings, what would change them, and what did, as text.
 
+use hone_host::block_latency::Seen;
+use hone_host::commit::Applied;
+use hone_host::disks::DataPath;
+use hone_host::relevance::Facts;
+use serde::Serialize;
 use std::fmt::Write as _;
 
 use hone_host::change::{Fate, Outcome};
 use hone_host::commit::{Confirmed, Recovered, TakenBack};
 use hone_host::disks::{Disk, Layer};
-use hone_host::knob::{Effect, Risk};
+use hone_host::knob::{Advice, Effect, Risk};
 use hone_host::latency::{DiskTimes, Latency, Times};
+use hone_host::origin::Origin;
 use hone_host::plan::{Action, Plan, Row};
 
-use crate::cmd::host::{Change, Found, Made, Status};
+/// A plan, and what came of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Made {
+    pub(crate) plan: Plan,
+    /// `None` when there was nothing to write.
+    pub(crate) applied: Option<Applied>,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    pub(crate) data: DataPath,
+    pub(crate) facts: Facts,
+    pub(crate) knobs: Vec<KnobSeen>,
+    pub(crate) latency: Option<Latency>,
+    /// How long the disks took for each request.
+    pub(crate) blocks: Option<Seen>,
+    /// Why that could not be seen.
+    pub(crate) no_blocks: Option<String>,
+    pub(crate) timers: Option<Times>,
+    pub(crate) fsync: Option<Times>,
+    pub(crate) changes: Vec<Change>,
+    /// Journals of which nothing is known.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+/// A knob of this host.
+#[derive(Debug, Serialize)]
+pub(crate) struct KnobSeen {
+    pub(crate) title: String,
+    pub(crate) path: String,
+    pub(crate) value: Option<String>,
+    pub(crate) default: Option<String>,
+    pub(crate) set_by: Option<Origin>,
+    pub(crate) effect: Effect,
+    pub(crate) about: &'static str,
+    pub(crate) advice: &'static [Advice],
+    /// Why it can't matter here.
+    pub(crate) idle: Option<String>,
+    pub(crate) remark: Option<String>,
+}
+
+/// A change of which nothing is known here.
+#[derive(Debug, Serialize)]
+pub(crate) struct Unreadable {
+    /// The change; empty where it is the folder of all journals.
+    pub(crate) id: String,
+    pub(crate) why: String,
+}
+
+/// A change of Hone's that is not taken back.
+#[derive(Debug, Serialize)]
+pub(crate) struct Change {
+    pub(crate) id: String,
+    pub(crate) profile: String,
+    pub(crate) confirmed: bool,
+    /// Whether it was made in an earlier boot.
+    pub(crate) earlier_boot: bool,
+    /// Whether all of it went with that boot.
+    pub(crate) gone: bool,
+    /// Until its guard comes.
+    pub(crate) seconds_left: Option<u64>,
+    /// Of one that a guard shall take back: whether that is there.
+    pub(crate) guarded: Option<bool>,
+    /// Values that are not what Hone left there.
+    pub(crate) drifted: Vec<String>,
+}
+
+/// What was found and done.
+#[derive(Debug, Serialize)]
+pub(crate) struct Found {
+    pub(crate) changes: Vec<Recovered>,
+    /// Whether nothing of Hone is left here.
+    pub(crate) uninstalled: bool,
+}
 
 const fn effect(effect: Effect) -> &'static str {
     match effect {

@@ -1,6 +1,44 @@
 //! What `hone init` saw and wrote, as text.
 
-use crate::cmd::init::{Seen, ToFillIn, Written};
+use serde::Serialize;
+use std::path::PathBuf;
+/// What was seen and written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Written {
+    pub(crate) file: PathBuf,
+    /// A line for each build system: its file, its kind, its programs.
+    pub(crate) saw: Vec<Seen>,
+    pub(crate) program: String,
+    pub(crate) load: &'static str,
+    pub(crate) fill_in: Vec<ToFillIn>,
+    /// The second file, for `hone tune`, where the target speaks Kafka's protocol.
+    pub(crate) tune: Option<ForTune>,
+}
+
+/// A file for `hone tune`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ForTune {
+    pub(crate) file: PathBuf,
+    pub(crate) fill_in: Vec<ToFillIn>,
+    /// Whether it was there before, and is left as it was.
+    pub(crate) was_there: bool,
+}
+
+/// A build system that was seen.
+#[derive(Debug, Serialize)]
+pub(crate) struct Seen {
+    pub(crate) file: PathBuf,
+    pub(crate) kind: &'static str,
+    pub(crate) programs: Vec<String>,
+    pub(crate) used: bool,
+}
+
+/// Something that only the user knows.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToFillIn {
+    pub(crate) line: usize,
+    pub(crate) what: String,
+}
 
 /// What was seen, what was chosen, what is left to the user.
 pub(crate) fn text(found: &Written) -> String {

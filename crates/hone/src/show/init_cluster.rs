@@ -1,10 +1,42 @@
 //! What `hone init HOST:PORT` saw and wrote, as text.
 
+use super::init::ToFillIn;
 use super::init::to_fill_in;
 use super::table::table;
 use super::wrapped;
-use crate::cmd::init_cluster::{SeenTopic, WrittenOfCluster};
 use hone_format::{count, measured};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What was seen and written.
+#[derive(Debug, Serialize)]
+pub(crate) struct WrittenOfCluster {
+    pub(crate) cluster: String,
+    /// Topics by the records that they got, the busiest first.
+    pub(crate) topics: Vec<SeenTopic>,
+    /// The topic that the file is for, and why.
+    pub(crate) topic: String,
+    pub(crate) why: String,
+    pub(crate) file: PathBuf,
+    /// The records beside it; `None` where the load is of finished batches.
+    pub(crate) recording: Option<PathBuf>,
+    pub(crate) producers: Option<u32>,
+    pub(crate) fill_in: Vec<ToFillIn>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A topic of the cluster.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SeenTopic {
+    pub(crate) topic: String,
+    pub(crate) partitions: usize,
+    /// Records a second of the X-ray; where there is none, offsets a second while Hone watched.
+    pub(crate) records_per_s: f64,
+    /// What the X-ray found; `None` for topics that it did not look into.
+    pub(crate) batches_per_s: Option<f64>,
+    pub(crate) bytes_per_batch: Option<f64>,
+    pub(crate) verdict: Option<&'static str>,
+}
 
 /// Topics that are listed.
 const MOST_LISTED: usize = 20;

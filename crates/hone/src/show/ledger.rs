@@ -1,5 +1,9 @@
 //! Entries of a ledger, and whether it is what was written.
 
+use super::table::in_a_cell;
+use crate::archive::{PulledRecords, PushedRecords};
+use hone_ledger::Line;
+use serde::Serialize;
 use std::fmt::Write as _;
 
 use hone_format::{bytes, count};
@@ -7,8 +11,106 @@ use hone_record::{Foretold, LedgerEntry};
 
 use super::table::table;
 use super::{metric_value, plain, wrapped};
-use crate::cmd::ledger::{Book, Shown, Verified};
-use crate::cmd::ledgers::{PulledLedgers, PushedLedger};
+
+/// What came of a push.
+#[derive(Debug, Serialize)]
+pub(crate) struct PushedLedger {
+    pub(crate) path: String,
+    pub(crate) host: String,
+    pub(crate) entries: usize,
+    /// Of them, those that were not there.
+    pub(crate) new_entries: usize,
+    /// The record files; `None` where nobody asked.
+    pub(crate) records: Option<PushedRecords>,
+}
+
+/// What came of a pull.
+#[derive(Debug, Serialize)]
+pub(crate) struct PulledLedgers {
+    pub(crate) path: String,
+    /// Each host with its entries, and those of them that were new here.
+    pub(crate) hosts: Vec<(String, usize, usize)>,
+    pub(crate) entries: usize,
+    /// The record files; `None` where nobody asked.
+    pub(crate) records: Option<PulledRecords>,
+}
+
+/// An entry with its place in the chain, as it is shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown {
+    /// In the file, counted from 1.
+    pub(crate) line: usize,
+    pub(crate) hash: String,
+    pub(crate) parents: Vec<String>,
+    pub(crate) is_chained: bool,
+    pub(crate) entry: LedgerEntry,
+}
+
+impl Shown {
+    pub(crate) fn of(line: Line) -> Self {
+        let Line { number, hash, parents, is_chained, entry } = line;
+        Self { line: number, hash, parents, is_chained, entry }
+    }
+}
+
+/// What of a ledger was asked for.
+#[derive(Debug, Serialize)]
+pub(crate) struct Book {
+    pub(crate) path: String,
+    /// Entries that it has, and those that were not asked for.
+    pub(crate) entries_in_all: usize,
+    pub(crate) entries: Vec<Shown>,
+    /// Lines that are not as they were written.
+    pub(crate) faulty_lines: Vec<usize>,
+}
+
+/// What verify found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Verified {
+    pub(crate) path: String,
+    pub(crate) entries: usize,
+    /// Lines of builds from before there was a chain.
+    pub(crate) unchained_lines: Vec<usize>,
+    /// Pieces that killed writers left: their lines and what is there.
+    pub(crate) torn: Vec<(usize, String)>,
+    /// Lines that stand there again, with where they stood first.
+    pub(crate) repeated: Vec<(usize, usize)>,
+    /// The lines that no line follows yet.
+    pub(crate) heads: Vec<(usize, String)>,
+    pub(crate) faults: Vec<ShownFault>,
+    /// Hashes that must be in it and are not.
+    pub(crate) missing_heads: Vec<String>,
+    /// The record files; `None` where nobody asked.
+    pub(crate) records: Option<HeldRecords>,
+}
+
+/// A line that is not as it was written.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownFault {
+    pub(crate) line: usize,
+    pub(crate) kind: &'static str,
+    pub(crate) means: &'static str,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// Record files held against the hashes of the entries.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct HeldRecords {
+    pub(crate) as_they_were: usize,
+    /// They are not there any more, which says nothing against the ledger.
+    pub(crate) gone: usize,
+    /// With the line of the entry that rests on it.
+    pub(crate) changed: Vec<(usize, String)>,
+}
+
+impl Verified {
+    /// Whether nothing is wrong.
+    pub(crate) fn is_good(&self) -> bool {
+        let records = self.records.as_ref().is_none_or(|held| held.changed.is_empty());
+        self.faults.is_empty() && self.missing_heads.is_empty() && records
+    }
+}
 
 /// Digits of a hash that are shown where all of it would be in the way.
 const SHORT: usize = 12;
@@ -228,22 +330,6 @@ pub(crate) fn markdown(book: &Book) -> String {
     out
 }
 
-/// What would end a cell, or begin something else, is written so that it does not.
-pub(crate) fn in_a_cell(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut out = String::with_capacity(line.len());
-    for letter in line.chars() {
-        match letter {
-            // Pictures and links of somebody else's text would be loaded and followed, and a name behind @ be told.
-            '\\' | '|' | '`' | '[' | ']' | '!' => out.extend(['\\', letter]),
-            '<' => out.push_str("&lt;"),
-            '@' => out.push_str("@\u{200b}"),
-            _ => out.push(letter),
-        }
-    }
-    out
-}
-
 /// A ledger that was pushed.
 pub(crate) fn pushed(found: &PushedLedger, place: &str) -> String {
     let place = plain(place);
@@ -367,7 +453,7 @@ mod tests {
             torn: vec![(2, evil.clone())],
             repeated: Vec::new(),
             heads: Vec::new(),
-            faults: vec![crate::cmd::ledger::ShownFault {
+            faults: vec![ShownFault {
                 line: 1,
                 kind: "edited",
                 means: "changed",
@@ -375,10 +461,7 @@ mod tests {
                 found: evil.clone(),
             }],
             missing_heads: Vec::new(),
-            records: Some(crate::cmd::ledger::HeldRecords {
-                changed: vec![(1, evil)],
-                ..crate::cmd::ledger::HeldRecords::default()
-            }),
+            records: Some(HeldRecords { changed: vec![(1, evil)], ..HeldRecords::default() }),
         };
         for told in [text(&book), verified(&found)] {
             assert!(told.chars().all(|letter| letter == '\n' || !letter.is_control()), "{told:?}");

@@ -1,5 +1,6 @@
 //! Kept profiles as text. Names come from foreign files: what a terminal would obey is not shown.
 
+use serde::Serialize;
 use std::path::Path;
 
 use hone_binary::kept::{Beside, Check, Difference, HotTable, MergedProfile, Moved, Shown, Why};
@@ -7,8 +8,18 @@ use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining};
 
 use super::table::table;
 use super::{plain, wrapped};
-use crate::cmd::profile::Judged;
 use hone_format::{bytes, count, exact_percent, percent};
+
+/// What a check has found, with its judgement.
+#[derive(Debug, Serialize)]
+pub(crate) struct Judged {
+    /// The most that may be lost, 0 to 1.
+    pub(crate) budget: f64,
+    /// Whether no more is lost.
+    pub(crate) within_budget: bool,
+    #[serde(flatten)]
+    pub(crate) check: hone_binary::kept::Check,
+}
 
 /// Longer names are cut in the middle: both ends tell more.
 const NAME_CHARACTERS: usize = 80;

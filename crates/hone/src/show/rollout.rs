@@ -1,12 +1,23 @@
 //! A roll-out as text: the order, what was found at the gates, what is changed where, and the way back.
 
+use hone_load::health::Health;
+use serde::Serialize;
 use std::fmt::Write as _;
 
 use hone_host::rollout::log::Fate;
 
-use crate::cmd::host::Gates;
 use crate::rollout::gate::Finding;
 use crate::rollout::{Report, Undone, Visit};
+
+/// What the gates show, without any change.
+#[derive(Debug, Serialize)]
+pub(crate) struct Gates {
+    pub(crate) health: Option<Health>,
+    pub(crate) findings: Vec<Finding>,
+    /// By broker: records, median and 99th percentile of write and read in microseconds.
+    pub(crate) latencies: std::collections::BTreeMap<i32, (usize, u64, u64)>,
+    pub(crate) remarks: Vec<String>,
+}
 
 /// A roll-out, or what one would be.
 pub(crate) fn report(report: &Report) -> String {

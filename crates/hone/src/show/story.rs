@@ -7,7 +7,8 @@ use hone_record::{
     BatchState, Chapter, Fate, Fates, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned,
 };
 
-use super::ledger::{came, in_a_cell};
+use super::ledger::came;
+use super::table::in_a_cell;
 
 /// Rows of a comment: a reviewer reads it between two other things.
 const MOST_ROWS: usize = 15;

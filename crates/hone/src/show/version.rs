@@ -1,7 +1,32 @@
 //! The receipt of a build as text.
 
-use crate::cmd::version::Receipt;
 use hone_format::measured;
+use serde::Serialize;
+
+/// What this program was made of, and what it is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Receipt {
+    pub(crate) version: &'static str,
+    /// The commit, with `+` where files differed from it; none in builds for development and without a repository.
+    pub(crate) commit: Option<&'static str>,
+    pub(crate) rustc: &'static str,
+    pub(crate) target: &'static str,
+    /// `release` or `debug`, as Cargo names it to build scripts.
+    pub(crate) profile: &'static str,
+    pub(crate) opt_level: &'static str,
+    pub(crate) rustflags: Vec<String>,
+    /// Name of the profile that the compiler was given.
+    pub(crate) pgo: Option<String>,
+    /// Whether it counts for a profile while it runs.
+    pub(crate) instrumented: bool,
+    /// Whether BOLT has rewritten it.
+    pub(crate) bolt: bool,
+    pub(crate) static_link: bool,
+    pub(crate) build_id: Option<String>,
+    pub(crate) program_bytes: u64,
+    pub(crate) text_bytes: u64,
+    pub(crate) sha256: String,
+}
 
 /// A line for each thing that is known of the build.
 pub(crate) fn text(receipt: &Receipt) -> String {

@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use hone_record::{Altitude, Change, Engine, Hope};
 use serde::{Deserialize, Serialize};
 
-use crate::Usage;
 use crate::batch::step::{Step, promise};
 use crate::change;
+use crate::ending::Usage;
 
 /// Kinds of changes that are no changes of the load.
 const OUTSIDE: [&str; 4] = ["arg", "broker", "env", "host"];

@@ -13,8 +13,8 @@ use super::candidate::Candidate;
 use super::estimate::Estimate;
 use super::propose::LEAST_HOPE;
 use super::{forbid, of_host};
-use crate::Usage;
 use crate::climb::Wanted;
+use crate::ending::Usage;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest, usual_effect};
 use crate::meter::Metrics;
 use crate::notation::Share;
@@ -658,7 +658,7 @@ mod tests {
         let error = read(&format!("{text}duration_s = 5\n")).unwrap_err();
         let told = format!("{error:#}");
         assert!(
-            crate::is_usage(&error) && told.contains("[workload.high]: `duration_s` has no say"),
+            crate::failure::is_usage(&error) && told.contains("[workload.high]: `duration_s` has no say"),
             "{told}"
         );
         read(&format!("{text}[workload.other]\nduration_s = 5\n").replace("slo", "workload = \"high\"\nslo"))
@@ -705,7 +705,7 @@ mod tests {
             });
             let error = found.expect_err(lines);
             assert!(format!("{error:#}").contains(expected), "{lines}: {error:#}");
-            assert!(crate::is_usage(&error), "{lines}: {error:#}");
+            assert!(crate::failure::is_usage(&error), "{lines}: {error:#}");
         }
     }
 
@@ -810,7 +810,7 @@ mod tests {
         ] {
             let text = format!("name = \"x\"\n[tune]\n{lines}\n[workload.a]\nclient = \"librdkafka\"\n");
             let error = read(&text).unwrap_err();
-            assert!(crate::is_usage(&error) && format!("{error:#}").contains(expected), "{error:#}");
+            assert!(crate::failure::is_usage(&error) && format!("{error:#}").contains(expected), "{error:#}");
         }
     }
 
@@ -833,7 +833,7 @@ mod tests {
         };
         told(10.0).unwrap();
         let error = told(900.0).unwrap_err();
-        assert!(crate::is_usage(&error), "{error:#}");
+        assert!(crate::failure::is_usage(&error), "{error:#}");
         assert!(error.to_string().contains("the budget of 10 min does not reach"), "{error:#}");
     }
 

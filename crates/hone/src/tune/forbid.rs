@@ -10,8 +10,8 @@ use hone_host::setting::Setting;
 use hone_record::Engine;
 
 use super::candidate::Candidate;
-use crate::Usage;
 use crate::change;
+use crate::ending::Usage;
 use crate::experiment::{did_you_mean, nearest};
 
 /// Words of a candidate, with what else says the same: whoever forbids one of them means all.
@@ -307,7 +307,7 @@ mod tests {
             ("host./etc/passwd", "no setting of this name"),
         ] {
             let error = check(&[forbid.to_owned()], &kernel).expect_err(forbid);
-            assert!(crate::is_usage(&error), "{forbid}");
+            assert!(crate::failure::is_usage(&error), "{forbid}");
             assert!(error.to_string().contains(expected), "{forbid}: {error}");
         }
     }

@@ -9,9 +9,9 @@ use hone_load::Security;
 use hone_record::{Change, Workload};
 
 use super::candidate::Candidate;
-use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::change;
+use crate::ending::Usage;
 use crate::experiment::{did_you_mean, nearest};
 use crate::lever::{Lever, Set};
 use crate::meter::Metrics;
@@ -279,7 +279,7 @@ mod tests {
         base.check_host(&[candidate("host.vm.swappiness=1"), candidate("linger=5ms")]).unwrap();
         let error = base.check_host(&[candidate("host.vm.swapiness=1")]).unwrap_err();
         let told = format!("{error:#}");
-        assert!(crate::is_usage(&error), "{told}");
+        assert!(crate::failure::is_usage(&error), "{told}");
         assert!(
             told.contains("candidate `host.vm.swapiness=1`")
                 && told.contains("did you mean `host.vm.swappiness`"),

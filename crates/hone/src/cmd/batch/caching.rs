@@ -5,16 +5,16 @@ use clap::Args;
 use hone_record::Metric;
 use hone_tool::System;
 
-use super::Desk;
 use super::options::ProofOptions;
 use super::prove::{measured, record, standing};
 use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_force};
 use crate::batch::prove::{ASKED, Asked};
 use crate::batch::step::Step;
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::folder::RunFolder;
 use crate::left;
 use crate::show;
-use crate::{Ending, Usage};
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
 ///
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     options: ProofOptions,
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let security = arguments.options.security.security()?;
     let bounds = FlushBounds { flush_ms: arguments.flush_ms, flush_bytes: arguments.flush_bytes };
     let (family, in_force) = match (&arguments.broker, &arguments.topic) {
@@ -62,14 +62,14 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     };
     let [without, with] = family.steps(bounds);
     let step = Step::new(with.clone(), None)?;
-    let mut asked = arguments.options.asked(arguments.broker.as_deref(), vec![step], desk)?;
+    let mut asked = arguments.options.asked(arguments.broker.as_deref(), vec![step], cli)?;
     asked.is_card = true;
     // CPU is not what it is about.
     asked.primary = arguments.options.primary.unwrap_or(Metric::LatencyP50);
     let recorded =
-        arguments.topic.as_ref().map(|topic| record(topic, None, &asked, &security, desk)).transpose()?;
+        arguments.topic.as_ref().map(|topic| record(topic, None, &asked, &security, cli)).transpose()?;
     if let Some(recorded) = &recorded {
-        recorded.shape(&mut asked, desk)?;
+        recorded.shape(&mut asked, cli)?;
     }
     asked.workload = Step::new(without, None)?.applied(&asked.workload)?;
     if asked.workload.acks != -1 {
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     asked.check()?;
-    left::tidied(&arguments.options.output, &[&asked.place], &security, &desk.progress)?;
+    left::tidied(&arguments.options.output, &[&asked.place], &security, &cli.progress)?;
     let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
     if let Some(recorded) = recorded {
         recorded.write(&mut asked.workload, &folder)?;
@@ -87,10 +87,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
     let fsyncs = match arguments.broker {
-        None => Some(counted(&asked, &folder, &security, desk)?),
+        None => Some(counted(&asked, &folder, &security, cli)?),
         Some(_) => None,
     };
-    let (proof, places) = measured(&asked, &arguments.options.output, &folder, &security, desk)?;
+    let (proof, places) = measured(&asked, &arguments.options.output, &folder, &security, cli)?;
     let mut notes = family.notes();
     if fsyncs.is_none() {
         notes.push(
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         proof,
         notes,
     };
-    desk.show_found("caching-card", &card, |card| format!("{}\n{places}", show::caching::text(card)))?;
+    cli.show_found("caching-card", &card, |card| format!("{}\n{places}", show::caching::text(card)))?;
     Ok(Ending::Done)
 }
 
@@ -120,7 +120,7 @@ fn counted(
     asked: &Asked,
     folder: &RunFolder,
     security: &hone_load::Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<[f64; 2]> {
     // One that is killed here leaves a broker, too.
     let _held = folder.held()?;
@@ -130,6 +130,6 @@ fn counted(
         Some(step) => step.applied(&asked.workload)?,
         None => asked.workload.clone(),
     };
-    let of = |load| fsyncs_per_batch(asked, load, security, &runner, &folder.scratch(), &desk.progress);
+    let of = |load| fsyncs_per_batch(asked, load, security, &runner, &folder.scratch(), &cli.progress);
     Ok([of(&asked.workload)?, of(&cached)?])
 }

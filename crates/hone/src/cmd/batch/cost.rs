@@ -9,11 +9,11 @@ use hone_batch::metrics::quantity::By;
 use hone_format::read_duration_s;
 use hone_record::{BatchCost, WatchedTopic};
 
-use super::super::Desk;
 use super::metrics::Prometheus;
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::metered::{Meter, Seen, kept, points};
 use crate::show::batch_cost as shown;
-use crate::{Ending, Usage};
 
 /// The same history gives the same answer.
 const SEED: u64 = 1;
@@ -70,7 +70,7 @@ fn change(text: &str) -> Result<(Change, String), String> {
     Ok((change, text.to_owned()))
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (source, points, topics) = match arguments.from.server()? {
         Some(server) => {
             if arguments.step <= 0.0 || arguments.last < arguments.step {
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         None => of_files(arguments)?,
     };
     let record = fitted(&source, &points, &topics, arguments.mix.as_ref())?;
-    desk.show(record, shown::text)?;
+    cli.show(record, shown::text)?;
     Ok(Ending::Done)
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
-use super::super::{Desk, paths};
+use crate::cmd::context::{CliContext, paths};
+use crate::ending::{Ending, Usage};
 use crate::output::Output;
-use crate::{Ending, Usage};
 
 /// Write recording rules, alerts and a Grafana dashboard for batches.
 ///
@@ -66,7 +66,7 @@ const FILES: [Rendered; 6] = [
     ("rules/kafka-jmx.yaml", Some(Rules::KafkaJmx), rendered!("rules/kafka-jmx.yaml")),
 ];
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let is_wanted = |source: Option<Rules>| {
         source.is_none_or(|source| arguments.source.is_empty() || arguments.source.contains(&source))
     };
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         write(&path, &text)?;
         written.push(path);
     }
-    desk.show_found("files", &written, |written| paths(written))?;
+    cli.show_found("files", &written, |written| paths(written))?;
     Ok(Ending::Done)
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::source::Source;
 
-use crate::Usage;
+use crate::ending::Usage;
 use crate::metered::{Server, token_of};
 use hone_format::read_duration_s;
 

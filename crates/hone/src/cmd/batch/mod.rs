@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::Desk;
-use crate::Ending;
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
 
 mod caching;
 mod cost;
@@ -42,16 +42,16 @@ enum Verb {
     Caching(Box<caching::Arguments>),
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     match &arguments.verb {
-        Verb::Xray(arguments) => xray::run(arguments, desk),
-        Verb::WhatIf(arguments) => whatif::run(arguments, desk),
-        Verb::Watch(arguments) => watch::run(arguments, desk),
-        Verb::Cost(arguments) => cost::run(arguments, desk),
-        Verb::Plan(arguments) => plan::run(arguments, desk),
-        Verb::Dashboards(arguments) => dashboards::run(arguments, desk),
-        Verb::Settings(arguments) => settings::run(arguments, desk),
-        Verb::Prove(arguments) => prove::run(arguments, desk),
-        Verb::Caching(arguments) => caching::run(arguments, desk),
+        Verb::Xray(arguments) => xray::run(arguments, cli),
+        Verb::WhatIf(arguments) => whatif::run(arguments, cli),
+        Verb::Watch(arguments) => watch::run(arguments, cli),
+        Verb::Cost(arguments) => cost::run(arguments, cli),
+        Verb::Plan(arguments) => plan::run(arguments, cli),
+        Verb::Dashboards(arguments) => dashboards::run(arguments, cli),
+        Verb::Settings(arguments) => settings::run(arguments, cli),
+        Verb::Prove(arguments) => prove::run(arguments, cli),
+        Verb::Caching(arguments) => caching::run(arguments, cli),
     }
 }

@@ -7,14 +7,14 @@ use clap::{Args, ValueEnum};
 use hone_load::Security;
 use hone_record::{Metric, Mode};
 
-use super::Desk;
-use crate::Usage;
 use crate::arm;
 use crate::batch::prove::Asked;
 use crate::batch::step::Step;
-use crate::cmd::default_runs;
+use crate::cmd::context::CliContext;
+use crate::cmd::context::default_runs;
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
+use crate::ending::Usage;
 use crate::experiment::WorkloadFile;
 use crate::meter::Metrics;
 use crate::progress::Progress;
@@ -112,14 +112,14 @@ impl ProofOptions {
     }
 
     /// What the options say, with these steps; against an embedded broker where no target is named.
-    pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, desk: &Desk) -> Result<Asked> {
+    pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, cli: &CliContext) -> Result<Asked> {
         let (shown, place) = match target {
             Some(target) => (target.to_owned(), target.to_owned()),
             None => ("an embedded broker".to_owned(), arm::embedded()?),
         };
         // The batch is the question, so it has to be an output: a real client makes it.
         let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
-        let workload = self.workload.over(file, |argument| desk.is_given(argument))?;
+        let workload = self.workload.over(file, |argument| cli.is_given(argument))?;
         let workload = workload.named("prove").map_err(Usage)?;
         let guards = match &self.guards[..] {
             [] if !require::say_how_late(&require::read(&self.require)?) => vec![Metric::LatencyP99],
@@ -144,7 +144,7 @@ impl ProofOptions {
         let limits = halves.into_iter().chain(others).collect();
         // Its default class; a topic's own properties say when it is another.
         let storage = match target {
-            None if !desk.is_given("storage") => "fsync before an acknowledgement".to_owned(),
+            None if !cli.is_given("storage") => "fsync before an acknowledgement".to_owned(),
             _ => self.workload.storage.clone(),
         };
         Ok(Asked {

@@ -14,16 +14,16 @@ use hone_load::{Listed, Topics};
 use hone_record::{BatchPlan, BatchWatch, PlanAnswer, WhatIf};
 use hone_tool::interrupt;
 
-use super::Desk;
 use super::metrics::Prometheus;
 use super::whatif::{Last, TodayOptions, last};
 use crate::batch::advise::MOST_REPLAYED;
 use crate::batch::replaying::{self, Question, Wish};
+use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
+use crate::ending::{Ending, Usage};
 use crate::metered::{Meter, Seen, kept, points};
 use crate::notation::share;
 use crate::show::batch_plan as shown;
-use crate::{Ending, Usage};
 
 /// The same records and history give the same answer.
 const SEED: u64 = 1;
@@ -183,11 +183,11 @@ impl Read {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("reading the history");
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("reading the history");
     let history = arguments.history.read()?;
     let watch = history.as_ref().and_then(|history| history.watch.as_ref());
-    let read = read(arguments, watch, desk)?;
+    let read = read(arguments, watch, cli)?;
     let (model, unfit) = match history.as_ref().map(|history| cost::fit(&history.points, SEED)) {
         Some(Ok(model)) => (Some(model), None),
         Some(Err(why)) => (None, Some(format!("the history gives no cost of work: {why}"))),
@@ -199,7 +199,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         PlanAnswer::DoesNotHold => Ending::Worse,
         PlanAnswer::Holds | PlanAnswer::Inconclusive => Ending::Done,
     };
-    desk.show(found, shown::text)?;
+    cli.show(found, shown::text)?;
     Ok(ending)
 }
 
@@ -225,7 +225,7 @@ fn planned(
     plan(&asked, &Known { topics: &read.topics, model, watch })
 }
 
-fn read(arguments: &Arguments, watch: Option<&BatchWatch>, desk: &Desk) -> Result<Read> {
+fn read(arguments: &Arguments, watch: Option<&BatchWatch>, cli: &CliContext) -> Result<Read> {
     let mut cluster = Topics::enter(&arguments.broker, &arguments.security.security()?)?;
     let listed = cluster.list()?;
     let names = names(arguments, watch, &listed)?;
@@ -236,7 +236,7 @@ fn read(arguments: &Arguments, watch: Option<&BatchWatch>, desk: &Desk) -> Resul
         if interrupt::requested() {
             bail!("interrupted before all topics were read");
         }
-        desk.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
+        cli.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
         match replayed(arguments, &mut cluster, name) {
             Ok((topic, brokers)) => {
                 read.brokers = read.brokers.max(brokers);

@@ -12,21 +12,21 @@ use hone_load::{Admin, Security, TopicLoad, Topics, topic_load};
 use hone_record::{BatchXray, Comparison, Decision, Engine, Proof, Recording, Verdict, Workload};
 use hone_tool::System;
 
-use super::Desk;
 use super::options::ProofOptions;
 use crate::arm::Place;
 use crate::batch::live::{self, ASKED_LIVE, AskedLive};
 use crate::batch::prove::{ASKED, Asked, Session};
 use crate::batch::replica::{self, Today, Unlike};
 use crate::batch::step::{Step, foretold_of, of_file};
+use crate::cmd::context::CliContext;
 use crate::cmd::report;
+use crate::ending::{Ending, Usage, WayOn};
 use crate::folder::{RunFolder, read_record};
 use crate::left;
 use crate::moment::now_unix_ms;
 use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;
-use crate::{Ending, Usage, WayOn};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
 /// only if it is better and no guard rail breaks.
@@ -100,43 +100,43 @@ pub(crate) struct Arguments {
     options: ProofOptions,
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let security = arguments.options.security.security()?;
     if let Some(folder) = &arguments.resume {
-        desk.goes_on(&["markdown", "unlike"])?;
-        return resume(folder, arguments, &security, desk);
+        cli.goes_on(&["markdown", "unlike"])?;
+        return resume(folder, arguments, &security, cli);
     }
     if arguments.live {
-        return first_look(arguments, &security, desk);
+        return first_look(arguments, &security, cli);
     }
     let mut asked =
-        Asked { keep_topics: arguments.keep_topics, unlike: arguments.unlike, ..asked(arguments, desk)? };
-    asked.primary = arguments.options.decides(&asked.place, &security, &desk.progress)?;
+        Asked { keep_topics: arguments.keep_topics, unlike: arguments.unlike, ..asked(arguments, cli)? };
+    asked.primary = arguments.options.decides(&asked.place, &security, &cli.progress)?;
     let recorded = arguments.topic.as_ref().map(|topic| {
         let broker = arguments.from.as_deref();
-        record(topic, broker, &asked, &security, desk)
+        record(topic, broker, &asked, &security, cli)
     });
     let recorded = recorded.transpose()?;
     if let Some(recorded) = &recorded {
-        recorded.shape(&mut asked, desk)?;
+        recorded.shape(&mut asked, cli)?;
         asked.today = recorded.today();
     }
     original(arguments, &mut asked)?;
     asked.check()?;
-    left::tidied(&arguments.options.output, &[&asked.place], &security, &desk.progress)?;
+    left::tidied(&arguments.options.output, &[&asked.place], &security, &cli.progress)?;
     let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
     if let Some(recorded) = recorded {
         recorded.write(&mut asked.workload, &folder)?;
     }
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
-    go(&asked, &arguments.options.output, &folder, arguments.markdown, &security, desk)
+    go(&asked, &arguments.options.output, &folder, arguments.markdown, &security, cli)
 }
 
-fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
     let folder = RunFolder::open(path)?;
     if let Some(asked) = folder.read_note::<AskedLive>(ASKED_LIVE)? {
-        return second_look(&asked, &folder, security, desk);
+        return second_look(&asked, &folder, security, cli);
     }
     let missing =
         || Usage(format!("{} is no run of hone batch prove: it has no {ASKED}", folder.path().display()));
@@ -147,15 +147,15 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     let home = folder.home().to_owned();
     // What another run left would be measured on, too.
-    left::tidied(&home, &[&asked.place], security, &desk.progress)?;
+    left::tidied(&home, &[&asked.place], security, &cli.progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
-    go(&asked, &home, &folder, arguments.markdown, security, desk)
+    go(&asked, &home, &folder, arguments.markdown, security, cli)
 }
 
 /// A cluster at work, before the change.
-fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
     let (Some(broker), Some(topic)) = (&arguments.target, &arguments.topic) else {
         bail!(Usage("--live looks at a topic of a running cluster: name BROKER and --topic".to_owned()));
     };
@@ -170,13 +170,13 @@ fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result
         changes: arguments.steps.clone(),
         looked_unix_ms: 0,
     };
-    desk.progress.doing(&format!("reading the last {last_s} s of {topic}"));
+    cli.progress.doing(&format!("reading the last {last_s} s of {topic}"));
     let found = live::look(&asked, security)?;
     asked.looked_unix_ms = now_unix_ms();
     let folder = RunFolder::create(&arguments.options.output, "batch-live")?;
     folder.write_note(ASKED_LIVE, &asked)?;
     folder.write_record("before.json", found.clone())?;
-    desk.show(found, |found| {
+    cli.show(found, |found| {
         format!(
             "{}\nNow make the change, give it more than {last_s} s, and then: hone batch prove --resume {}\n",
             show::xray::text(found, true),
@@ -187,7 +187,12 @@ fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result
 }
 
 /// The same after it.
-fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk: &Desk) -> Result<Ending> {
+fn second_look(
+    asked: &AskedLive,
+    folder: &RunFolder,
+    security: &Security,
+    cli: &CliContext,
+) -> Result<Ending> {
     let before: BatchXray = read_record(&folder.join("before.json"))?;
     if let Some(left_s) = asked.too_early_s(now_unix_ms()) {
         bail!(Usage(format!(
@@ -196,7 +201,7 @@ fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk:
             left_s.ceil()
         )));
     }
-    desk.progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
+    cli.progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
     let after = live::look(asked, security)?;
     folder.write_record("after.json", after.clone())?;
     let (Some(before), Some(after)) = (before.topics.into_iter().next(), after.topics.into_iter().next())
@@ -204,7 +209,7 @@ fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk:
         bail!("{} holds no look at a topic; begin again", folder.path().display());
     };
     let found = live::beside(asked, before, after);
-    desk.show_found("batch-before-after", &found, show::before_after::text)?;
+    cli.show_found("batch-before-after", &found, show::before_after::text)?;
     Ok(Ending::Done)
 }
 
@@ -225,9 +230,9 @@ fn go(
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Ending> {
-    let (proof, places) = measured(asked, home, folder, security, desk).map_err(|error| {
+    let (proof, places) = measured(asked, home, folder, security, cli).map_err(|error| {
         let way_on = match error.is::<Unlike>() {
             true => WayOn(format!(
                 "to prove the steps on this replica all the same: hone batch prove --resume {} --unlike",
@@ -242,7 +247,7 @@ fn go(
         format!("{told}\n{places}")
     };
     let ending = ending(&proof);
-    desk.show(proof, text)?;
+    cli.show(proof, text)?;
     Ok(ending)
 }
 
@@ -262,10 +267,10 @@ pub(super) fn measured(
     home: &Path,
     folder: &RunFolder,
     security: &Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<(Proof, String)> {
     let runner = System::new(folder.join("logs"))?;
-    let progress = &desk.progress;
+    let progress = &cli.progress;
     progress.line(&format!("Run folder: {}", folder.path().display()));
     let session = Session { asked, folder, home, security, runner: &runner, progress };
     let proof = session.run()?;
@@ -276,7 +281,7 @@ pub(super) fn measured(
 }
 
 /// What was asked for, before a topic or the original settings shape the load.
-fn asked(arguments: &Arguments, desk: &Desk) -> Result<Asked> {
+fn asked(arguments: &Arguments, cli: &CliContext) -> Result<Asked> {
     let mut steps = match &arguments.file {
         Some(path) => {
             let text = std::fs::read_to_string(path)
@@ -294,7 +299,7 @@ fn asked(arguments: &Arguments, desk: &Desk) -> Result<Asked> {
     for told in &arguments.foretold {
         foretell(told, &mut steps)?;
     }
-    arguments.options.asked(arguments.target.as_deref(), steps, desk)
+    arguments.options.asked(arguments.target.as_deref(), steps, cli)
 }
 
 /// `NUMBER=FILE`.
@@ -337,9 +342,9 @@ pub(super) fn record(
     broker: Option<&str>,
     asked: &Asked,
     security: &Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Recorded> {
-    if desk.is_given("rate") {
+    if cli.is_given("rate") {
         bail!(Usage(
             "--rate and --topic contradict each other: a recording has its topic's own arrivals".to_owned()
         ));
@@ -349,10 +354,10 @@ pub(super) fn record(
         None if crate::arm::is_address(&asked.place) => asked.place.clone(),
         None => bail!(Usage(format!("which broker has the topic {topic}? Name it with --from HOST:PORT"))),
     };
-    desk.progress.doing(&format!("reading {topic}"));
+    cli.progress.doing(&format!("reading {topic}"));
     let stretch_s = asked.workload.duration_s;
     let load = topic_load(&broker, security, topic, Duration::from_secs_f64(stretch_s))?;
-    let writers = match OF_EACH_RECORD.iter().find(|option| desk.is_given(option)) {
+    let writers = match OF_EACH_RECORD.iter().find(|option| cli.is_given(option)) {
         Some(option) => Err(format!("--{option} says what records are like")),
         None => {
             let newest_ms = load.times_ns.last().map_or(0, |time_ns| (time_ns / 1_000_000) as i64);
@@ -360,7 +365,7 @@ pub(super) fn record(
                 Engine::Librdkafka { .. } => Client::Librdkafka,
                 _ => Client::Java4,
             };
-            desk.progress.doing(&format!("asking {topic} for its producers"));
+            cli.progress.doing(&format!("asking {topic} for its producers"));
             Topics::enter(&broker, security)
                 .map_err(anyhow::Error::from)
                 .and_then(|mut topics| replica::describe(&mut topics, topic, newest_ms, stretch_s, client))
@@ -372,9 +377,9 @@ pub(super) fn record(
 
 impl Recorded {
     /// Takes the producers, their settings, partitions and codec; what stands on the command line comes first.
-    pub(super) fn shape(&self, asked: &mut Asked, desk: &Desk) -> Result<()> {
+    pub(super) fn shape(&self, asked: &mut Asked, cli: &CliContext) -> Result<()> {
         let (load, workload) = (&self.load, &mut asked.workload);
-        if !desk.is_given("partitions") {
+        if !cli.is_given("partitions") {
             workload.partitions = load.partitions;
         }
         workload.requests_per_s = load.times_ns.len() as f64 / workload.duration_s;
@@ -382,11 +387,11 @@ impl Recorded {
         workload.schedule = hone_record::Schedule::Uniform;
         match &self.writers {
             Ok(writers) => {
-                replica::shape(writers, workload, |option| desk.is_given(option))?;
+                replica::shape(writers, workload, |option| cli.is_given(option))?;
                 asked.limits.extend(self.limits(writers));
             }
             Err(why) => {
-                self.shape_of_means(workload, desk);
+                self.shape_of_means(workload, cli);
                 asked.limits.push(format!(
                     "The producers of {} are not replicated: {why}. The load has the topic's arrivals, and each record has the mean size of the \
                      topic's ({:.0} bytes). Keys are drawn with equal chances, so a hot partition is not in this load.",
@@ -405,19 +410,19 @@ impl Recorded {
             if load.keyed_share >= 0.5 { "keyed" } else { "without keys" }
         );
         asked.limits.extend(load.notes.iter().cloned());
-        load.notes.iter().for_each(|note| desk.progress.line(note));
+        load.notes.iter().for_each(|note| cli.progress.line(note));
         Ok(())
     }
 
-    fn shape_of_means(&self, workload: &mut Workload, desk: &Desk) {
+    fn shape_of_means(&self, workload: &mut Workload, cli: &CliContext) {
         let load = &self.load;
-        if !desk.is_given("bytes") {
+        if !cli.is_given("bytes") {
             workload.record_bytes = load.record_bytes.round().max(1.0) as u32;
         }
-        if !desk.is_given("compression") {
+        if !cli.is_given("compression") {
             load.codec.name().clone_into(&mut workload.compression);
         }
-        if !desk.is_given("keys") && load.keyed_share >= 0.5 {
+        if !cli.is_given("keys") && load.keyed_share >= 0.5 {
             workload.keys = hone_record::Keys::Uniform { distinct: load.distinct_keys.max(1) };
         }
     }

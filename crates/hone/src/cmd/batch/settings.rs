@@ -6,11 +6,11 @@ use hone_batch::settings::{Change, Client, Partitioner, Sheet, sheet};
 use hone_format::read_bytes;
 use hone_kafka::Codec;
 
-use super::Desk;
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
 use crate::experiment::Acks;
 use crate::producer::{codec, linger_us};
 use crate::show;
-use crate::{Ending, Usage};
 
 /// Write a change of a producer's settings as the lines of each client: what to write, what is in force without it, and the traps.
 ///
@@ -74,11 +74,11 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let change = arguments.change();
     let clients = if arguments.clients.is_empty() { &Client::ALL[..] } else { &arguments.clients };
     let sheets = clients.iter().map(|client| sheet(*client, &change, arguments.partitions));
     let sheets = sheets.collect::<Result<Vec<Sheet>, _>>().map_err(|conflict| Usage(conflict.to_string()))?;
-    desk.show_found("client-settings", &sheets, |sheets| show::client_settings::text(sheets))?;
+    cli.show_found("client-settings", &sheets, |sheets| show::client_settings::text(sheets))?;
     Ok(Ending::Done)
 }

@@ -14,11 +14,11 @@ use hone_tool::interrupt;
 use serde::Serialize;
 
 use super::super::heatmap::look;
-use super::super::{Desk, reader_is_gone};
 use super::metrics::Prometheus;
+use crate::cmd::context::{CliContext, reader_is_gone};
+use crate::ending::{Ending, Usage};
 use crate::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
 use crate::show::batch_watch::{self as shown, Strip};
-use crate::{Ending, Usage};
 
 /// So often a wait looks whether somebody wants it to end.
 const STEP: Duration = Duration::from_millis(50);
@@ -96,10 +96,10 @@ impl From<Split> for By {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     check(arguments)?;
     if arguments.queries {
-        return print_queries(arguments, desk);
+        return print_queries(arguments, cli);
     }
     let mut keep = arguments.keep.as_deref().map(open).transpose()?;
     let mut meter = meter(arguments)?;
@@ -119,12 +119,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
                 if let Some(file) = &mut keep {
                     append(file, &watch)?;
                 }
-                show(*watch, &strip, arguments, desk)?;
+                show(*watch, &strip, arguments, cli)?;
             }
             Err(_) if interrupt::requested() => break,
             // Once it has worked, a broker that is away for a while is no reason to end.
             Err(error) if looks > 0 && !arguments.once => {
-                desk.progress.line(&format!("no look: {error:#}"));
+                cli.progress.line(&format!("no look: {error:#}"));
             }
             Err(error) => return Err(error),
         }
@@ -215,10 +215,10 @@ fn append(file: &mut File, watch: &BatchWatch) -> Result<()> {
 }
 
 /// In place of the last one where this is a terminal.
-fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, desk: &Desk) -> Result<()> {
+fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContext) -> Result<()> {
     let look = look();
     let repaints = !arguments.once && std::io::stdout().is_terminal();
-    desk.show(watch, |watch| {
+    cli.show(watch, |watch| {
         let text = shown::text(watch, strip, &look);
         if repaints { format!("\u{1b}[H\u{1b}[2J{text}") } else { format!("{text}\n") }
     })
@@ -232,11 +232,11 @@ struct Told {
     promql: String,
 }
 
-fn print_queries(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn print_queries(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let server = arguments.from.server()?.context("no Prometheus server is named")?;
     let queries = server.queries()?;
     let told: Vec<Told> = queries.into_iter().map(|(id, title, promql)| Told { id, title, promql }).collect();
-    desk.show_found("queries", &told, |told| {
+    cli.show_found("queries", &told, |told| {
         told.iter().map(|Told { id, title, promql }| format!("# {id} {title}\n{promql}\n")).collect()
     })?;
     Ok(Ending::Done)

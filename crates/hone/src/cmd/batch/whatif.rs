@@ -12,12 +12,13 @@ use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 
-use super::Desk;
 use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
-use crate::cmd::default_runs;
+use crate::cmd::context::CliContext;
+use crate::cmd::context::default_runs;
 use crate::cmd::security::SecurityOptions;
+use crate::ending::{Ending, Usage};
+use crate::ledger;
 use crate::show::whatif as shown;
-use crate::{Ending, Usage, ledger};
 
 /// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
 ///
@@ -215,21 +216,21 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let window = read(arguments, desk)?;
-    desk.progress.doing("replaying");
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
+    let window = read(arguments, cli)?;
+    cli.progress.doing("replaying");
     let found = replaying::replayed(window, &arguments.question())?;
     let ending = if found.refused.is_some() { Ending::CouldNot } else { Ending::Done };
-    let entered = enter_in_ledger(&found, arguments, desk);
-    desk.show(found, shown::text)?;
+    let entered = enter_in_ledger(&found, arguments, cli);
+    cli.show(found, shown::text)?;
     entered.map(|()| ending)
 }
 
 /// What is foreseen of a change goes into the ledger, where it can be held against what came of it. Today alone is no change.
-fn enter_in_ledger(found: &WhatIf, arguments: &Arguments, desk: &Desk) -> Result<()> {
+fn enter_in_ledger(found: &WhatIf, arguments: &Arguments, cli: &CliContext) -> Result<()> {
     let Some(entry) = entry_of(found) else { return Ok(()) };
     let path = arguments.ledger.clone().unwrap_or_else(|| default_runs().join(ledger::NAME));
-    ledger::enter(&path, &entry, &desk.progress)
+    ledger::enter(&path, &entry, &cli.progress)
 }
 
 /// Less than this more or fewer batches is no difference.
@@ -274,16 +275,16 @@ fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
     })
 }
 
-fn read(arguments: &Arguments, desk: &Desk) -> Result<Window> {
+fn read(arguments: &Arguments, cli: &CliContext) -> Result<Window> {
     let wish = arguments.wish();
     match (&arguments.broker, &arguments.topic) {
         (Some(broker), Some(topic)) => {
-            desk.progress.doing(&format!("reading {topic}"));
+            cli.progress.doing(&format!("reading {topic}"));
             let mut topics = Topics::enter(broker, &arguments.security.security()?)?;
             replaying::of_cluster(&mut topics, topic, &wish)
         }
         _ if !arguments.segments.is_empty() => {
-            desk.progress.doing("reading segments");
+            cli.progress.doing("reading segments");
             replaying::of_segments(&arguments.segments, &wish)
         }
         _ => bail!(Usage("name a broker and a topic, or --segments".to_owned())),

@@ -10,12 +10,12 @@ use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::{BatchXray, TopicXray};
 
-use super::Desk;
-use crate::Ending;
 use crate::batch::advise::{self, Records, Replaying};
 use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
+use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
+use crate::ending::Ending;
 use crate::moment::now_ms;
 use crate::show::xray as shown;
 
@@ -98,8 +98,8 @@ impl Arguments {
     }
 
     /// Of segments all is read unless --last is given.
-    fn since_ms(&self, desk: &Desk) -> i64 {
-        let given = self.last.0.filter(|_| desk.is_given("last"));
+    fn since_ms(&self, cli: &CliContext) -> i64 {
+        let given = self.last.0.filter(|_| cli.is_given("last"));
         given.map_or(i64::MIN, |last_s| now_ms() - (1e3 * last_s) as i64)
     }
 
@@ -122,7 +122,7 @@ impl Arguments {
     }
 
     /// Replays the topics whose batches cost most, or those that are named.
-    fn advise(&self, topics: &mut [TopicXray], desk: &Desk, mut records: impl FnMut(&mut TopicXray)) {
+    fn advise(&self, topics: &mut [TopicXray], cli: &CliContext, mut records: impl FnMut(&mut TopicXray)) {
         if self.no_replay {
             return;
         }
@@ -132,38 +132,38 @@ impl Arguments {
             if hone_tool::interrupt::requested() {
                 return;
             }
-            desk.progress.doing(&format!("replaying {}", topic.topic));
+            cli.progress.doing(&format!("replaying {}", topic.topic));
             records(topic);
         }
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let found = match &arguments.broker {
-        Some(broker) => of_cluster(broker, arguments, desk)?,
-        None => of_disk(arguments, desk)?,
+        Some(broker) => of_cluster(broker, arguments, cli)?,
+        None => of_disk(arguments, cli)?,
     };
     let is_short = !arguments.topics.is_empty() && found.topics.len() < arguments.topics.len();
     let is_detailed = arguments.detail || !arguments.topics.is_empty() || found.topics.len() == 1;
     let is_none = found.topics.is_empty();
-    desk.show(found, |found| shown::text(found, is_detailed))?;
+    cli.show(found, |found| shown::text(found, is_detailed))?;
     // One that was asked for by name and could not be looked into is said in the notes.
     Ok(if is_short || is_none { Ending::CouldNot } else { Ending::Done })
 }
 
-fn of_disk(arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
-    desk.progress.doing("reading segments");
+fn of_disk(arguments: &Arguments, cli: &CliContext) -> Result<BatchXray> {
+    cli.progress.doing("reading segments");
     let segments::Seen { topics, files, internal } =
-        segments::look(&arguments.segments, &arguments.only, arguments.since_ms(desk), arguments.depth())?;
+        segments::look(&arguments.segments, &arguments.only, arguments.since_ms(cli), arguments.depth())?;
     let (mut topics, replaying) = (ranked(topics), arguments.replaying());
-    arguments.advise(&mut topics, desk, |topic| advise::advise(topic, Records::Files(&files), &replaying));
+    arguments.advise(&mut topics, cli, |topic| advise::advise(topic, Records::Files(&files), &replaying));
     let apart = || format!("internal topics, left out: {}; --only TOPIC looks into one", internal.join(", "));
     let notes = (!internal.is_empty()).then(apart).into_iter().collect();
     let paths: Vec<String> = arguments.segments.iter().map(|path| path.display().to_string()).collect();
     Ok(BatchXray { source: paths.join(", "), topics, notes })
 }
 
-fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
+fn of_cluster(broker: &str, arguments: &Arguments, cli: &CliContext) -> Result<BatchXray> {
     let mut cluster = Topics::enter(broker, &arguments.security.security()?)?;
     let (mut topics, mut notes) = (Vec::new(), Vec::new());
     let names = if arguments.topics.is_empty() { all(&mut cluster)? } else { arguments.topics.clone() };
@@ -176,7 +176,7 @@ fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchX
             ));
             break;
         }
-        desk.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
+        cli.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
         match reading::look(&mut cluster, name, &arguments.wish()) {
             Ok(found) => topics.push(found),
             // One that was named alone is all that was asked for.
@@ -186,7 +186,7 @@ fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchX
     }
     let (mut topics, replaying) = (ranked(topics), arguments.replaying());
     arguments
-        .advise(&mut topics, desk, |topic| advise::advise(topic, Records::Cluster(&mut cluster), &replaying));
+        .advise(&mut topics, cli, |topic| advise::advise(topic, Records::Cluster(&mut cluster), &replaying));
     Ok(BatchXray { source: broker.to_owned(), topics, notes })
 }
 

@@ -7,18 +7,18 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hone_format::read_seconds;
-use hone_host::commit::{Applied, CommitError, Order, make};
+use hone_host::commit::{CommitError, Order, make};
 use hone_host::kernel::Files;
 use hone_host::origin;
-use hone_host::plan::Plan;
 use hone_host::saved_plan;
-use serde::Serialize;
 
-use super::super::Desk;
 use super::Book;
 use super::plan::{What, kept, made};
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, NotItsOwn, Usage};
 use crate::host::guard;
-use crate::{Ending, NotItsOwn, Usage, show};
+use crate::show;
+use crate::show::host::Made;
 
 /// Set what a profile wants, for this boot only, with the way back on disk before each write.
 ///
@@ -41,14 +41,6 @@ pub(crate) struct Arguments {
     if_plan: Option<String>,
 }
 
-/// A plan, and what came of it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Made {
-    pub(crate) plan: Plan,
-    /// `None` when there was nothing to write.
-    pub(crate) applied: Option<Applied>,
-}
-
 /// Shorter than the guard's own steps is no time to confirm; longer than a day is no guard.
 const SHORTEST_S: f64 = 2.0;
 const LONGEST_S: f64 = 86_400.0;
@@ -61,7 +53,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
     let what = &arguments.what;
     let plan = if saved_plan::is_name(&what.profile) {
         if what.on.names_something() {
@@ -95,11 +87,9 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) 
         Some(made.map_err(told)?)
     };
     let made = Made { plan, applied };
-    let entered = made
-        .applied
-        .as_ref()
-        .map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, desk));
-    desk.show_found("host-applied", &made, show::host::applied)?;
+    let entered =
+        made.applied.as_ref().map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, cli));
+    cli.show_found("host-applied", &made, show::host::applied)?;
     entered.map(|()| Ending::Done)
 }
 

@@ -8,7 +8,7 @@ use hone_host::journal::{self, FOLDER};
 use hone_host::plan::Plan;
 use hone_record::LedgerEntry;
 
-use super::super::Desk;
+use crate::cmd::context::CliContext;
 use crate::ledger;
 
 /// The host's ledger. It lies beside the journals, since a change is the host's and not that of the folder in which somebody was when he
@@ -43,7 +43,7 @@ impl Book {
         format!("hone host revert --change {id}{}", self.options)
     }
 
-    pub(super) fn applied(&self, plan: &Plan, applied: &Applied, all: bool, desk: &Desk) -> Result<()> {
+    pub(super) fn applied(&self, plan: &Plan, applied: &Applied, all: bool, cli: &CliContext) -> Result<()> {
         let written: Vec<String> =
             plan.steps(all).iter().map(|step| format!("{} = {}", step.path, step.value)).collect();
         let until = applied.confirm_within_s.map_or_else(
@@ -61,11 +61,11 @@ impl Book {
                 run: applied.journal.display().to_string(),
                 ..ledger::entry("host apply")
             },
-            desk,
+            cli,
         )
     }
 
-    pub(super) fn confirmed(&self, confirmed: &Confirmed, desk: &Desk) -> Result<()> {
+    pub(super) fn confirmed(&self, confirmed: &Confirmed, cli: &CliContext) -> Result<()> {
         let stays = match &confirmed.files[..] {
             [] => "for this boot".to_owned(),
             files => format!("also for the next boot, by {}", files.join(", ")),
@@ -81,11 +81,11 @@ impl Book {
                 experiment: format!("host change {}", confirmed.id),
                 ..ledger::entry("host confirm")
             },
-            desk,
+            cli,
         )
     }
 
-    pub(super) fn taken_back(&self, verb: &str, back: &TakenBack, desk: &Desk) -> Result<()> {
+    pub(super) fn taken_back(&self, verb: &str, back: &TakenBack, cli: &CliContext) -> Result<()> {
         let attributes = back.outcomes.iter().filter(|outcome| !outcome.is_back());
         let attributes = attributes.map(|outcome| outcome.path.as_str());
         let files = back.files_left.iter().map(|file| file.path.as_str());
@@ -106,11 +106,11 @@ impl Book {
                 why,
                 ..ledger::entry(verb)
             },
-            desk,
+            cli,
         )
     }
 
-    fn enter(&self, entry: LedgerEntry, desk: &Desk) -> Result<()> {
-        ledger::enter(&self.path, &entry, &desk.progress)
+    fn enter(&self, entry: LedgerEntry, cli: &CliContext) -> Result<()> {
+        ledger::enter(&self.path, &entry, &cli.progress)
     }
 }

@@ -14,9 +14,9 @@ use hone_host::kernel::Files;
 use hone_host::relevance;
 use hone_tool::interrupt;
 
-use super::super::{Desk, print};
 use super::plan::On;
-use crate::Ending;
+use crate::cmd::context::{CliContext, print};
+use crate::ending::Ending;
 
 /// Write what delays a broker on this host, and its settings, in Prometheus' text format.
 ///
@@ -58,10 +58,10 @@ fn kept(root: &Path) -> Option<Kept> {
     Some(kept)
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     match (&arguments.textfile, arguments.listen) {
         (Some(path), _) => write_whole(path, &text(&arguments.on, root)?)?,
-        (None, Some(address)) => serve(&arguments.on, root, address, desk)?,
+        (None, Some(address)) => serve(&arguments.on, root, address, cli)?,
         (None, None) => print(&text(&arguments.on, root)?)?,
     }
     Ok(Ending::Done)
@@ -88,11 +88,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 
-fn serve(on: &On, root: &Path, address: SocketAddr, desk: &Desk) -> Result<()> {
+fn serve(on: &On, root: &Path, address: SocketAddr, cli: &CliContext) -> Result<()> {
     let listener = TcpListener::bind(address)
         .with_context(|| format!("nobody can listen at {address}; is the port taken?"))?;
     listener.set_nonblocking(true)?;
-    desk.progress.doing(&format!("serving http://{}/metrics", listener.local_addr()?));
+    cli.progress.doing(&format!("serving http://{}/metrics", listener.local_addr()?));
     while !interrupt::requested() {
         match listener.accept() {
             // Whoever goes away has lost an answer of their own.

@@ -8,9 +8,10 @@ use clap::Args;
 use hone_host::kernel::Files;
 use hone_host::{lint, relevance};
 
-use super::super::Desk;
 use super::plan::On;
-use crate::{Ending, show};
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
+use crate::show;
 
 /// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
 ///
@@ -51,13 +52,13 @@ fn text(path: &Path) -> Result<(String, String)> {
     Ok((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     let texts = arguments.files.iter().map(|path| text(path)).collect::<Result<Vec<_>>>()?;
     let files = Files::new(root);
     let data = arguments.on.data_path(&files, root)?;
     let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
     let found = lint::lint(&files, &texts, &data, &facts);
     let ending = if found.is_clean() { Ending::Done } else { Ending::CouldNot };
-    desk.show_found("host-lint", &found, show::host_lint::lint)?;
+    cli.show_found("host-lint", &found, show::host_lint::lint)?;
     Ok(ending)
 }

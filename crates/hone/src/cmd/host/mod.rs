@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::Desk;
-use crate::Ending;
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
 
 mod apply;
 mod book;
@@ -19,11 +19,6 @@ mod trial;
 mod undo;
 
 use book::Book;
-
-pub(crate) use apply::Made;
-pub(crate) use rollout::Gates;
-pub(crate) use status::{Change, Status};
-pub(crate) use undo::Found;
 
 /// See, plan, change and take back the kernel settings of a broker's host.
 ///
@@ -72,22 +67,22 @@ enum Verb {
     Guard(undo::Guard),
 }
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let root = std::path::absolute(&arguments.place.root)?;
     let book = Book::of(&root, arguments.place.ledger.as_deref());
     match &arguments.verb {
-        Verb::Status(arguments) => status::run(arguments, &root, desk),
-        Verb::Plan(arguments) => plan::run(arguments, &root, desk),
-        Verb::Apply(arguments) => apply::run(arguments, &root, &book, desk),
-        Verb::Try(arguments) => trial::run(arguments, &root, desk),
-        Verb::Confirm(arguments) => undo::confirm(arguments, &root, &book, desk),
-        Verb::Renew(arguments) => undo::renew(arguments, &root, desk),
-        Verb::Revert(arguments) => undo::revert(arguments, &root, &book, desk),
-        Verb::Recover(arguments) => undo::recover(arguments, &root, &book, desk),
-        Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
-        Verb::Export(arguments) => export::run(arguments, &root, desk),
-        Verb::Lint(arguments) => lint::run(arguments, &root, desk),
-        Verb::Rollout(arguments) => rollout::run(arguments, desk),
-        Verb::Guard(arguments) => undo::guard(arguments, &root, &book, desk),
+        Verb::Status(arguments) => status::run(arguments, &root, cli),
+        Verb::Plan(arguments) => plan::run(arguments, &root, cli),
+        Verb::Apply(arguments) => apply::run(arguments, &root, &book, cli),
+        Verb::Try(arguments) => trial::run(arguments, &root, cli),
+        Verb::Confirm(arguments) => undo::confirm(arguments, &root, &book, cli),
+        Verb::Renew(arguments) => undo::renew(arguments, &root, cli),
+        Verb::Revert(arguments) => undo::revert(arguments, &root, &book, cli),
+        Verb::Recover(arguments) => undo::recover(arguments, &root, &book, cli),
+        Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, cli),
+        Verb::Export(arguments) => export::run(arguments, &root, cli),
+        Verb::Lint(arguments) => lint::run(arguments, &root, cli),
+        Verb::Rollout(arguments) => rollout::run(arguments, cli),
+        Verb::Guard(arguments) => undo::guard(arguments, &root, &book, cli),
     }
 }

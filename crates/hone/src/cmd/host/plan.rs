@@ -12,8 +12,9 @@ use hone_host::profile::{self, OWN, Profile};
 use hone_host::relevance;
 use hone_host::saved_plan::{self, SavedPlan, SavedPlanError};
 
-use super::super::Desk;
-use crate::{Ending, Usage, show};
+use crate::cmd::context::CliContext;
+use crate::ending::{Ending, Usage};
+use crate::show;
 
 /// Say what a profile would change on this host, why, who says so, what it risks, and what can't matter here.
 ///
@@ -135,11 +136,11 @@ fn keep(path: &Path, plan: Plan, root: &Path) -> Result<()> {
         .with_context(|| format!("the plan can't be written into {}", path.display()))
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     let plan = made(&arguments.what, root)?;
     if let Some(path) = &arguments.save {
         keep(path, plan.clone(), root)?;
     }
-    desk.show_found("host-plan", &plan, show::host::plan)?;
+    cli.show_found("host-plan", &plan, show::host::plan)?;
     Ok(Ending::Done)
 }

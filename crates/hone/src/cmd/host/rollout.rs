@@ -11,15 +11,17 @@ use hone_load::health::Health;
 use serde::{Deserialize, Serialize};
 
 use super::super::security::{SecurityOptions, name_in_secret, utf8};
-use super::super::{Desk, default_runs, print};
 use super::apply::time;
+use crate::cmd::context::{CliContext, default_runs, print};
+use crate::ending::{Ending, Usage};
 use crate::folder::RunFolder;
 use crate::kubernetes::SECRETS;
 use crate::moment::now_unix_ms;
 use crate::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
 use crate::rollout::print::{self as printing, Kubernetes, Play};
 use crate::rollout::{self, CANARY_TOPIC, Settings, Source};
-use crate::{Ending, Usage, show};
+use crate::show;
+use crate::show::rollout::Gates;
 
 /// Bring a profile to the hosts of a cluster one by one, over ssh, behind the health of the cluster.
 ///
@@ -146,16 +148,6 @@ fn lease(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// What the gates show, without any change.
-#[derive(Debug, Serialize)]
-pub(crate) struct Gates {
-    pub(crate) health: Option<Health>,
-    pub(crate) findings: Vec<Finding>,
-    /// By broker: records, median and 99th percentile of write and read in microseconds.
-    pub(crate) latencies: std::collections::BTreeMap<i32, (usize, u64, u64)>,
-    pub(crate) remarks: Vec<String>,
-}
-
 /// What `--keep` keeps.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
@@ -165,23 +157,23 @@ struct Kept {
 
 const KEPT_FORMAT: u32 = 1;
 
-pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(run) = &arguments.inspect {
-        desk.show_found("host-rollout", &rollout::inspect(run)?, show::rollout::report)?;
+        cli.show_found("host-rollout", &rollout::inspect(run)?, show::rollout::report)?;
         return Ok(Ending::Done);
     }
     if let Some(run) = &arguments.undo {
         let security = arguments.security.security()?;
-        let undone = rollout::undo(&RunFolder::open(run)?, &security, &desk.progress)?;
+        let undone = rollout::undo(&RunFolder::open(run)?, &security, &cli.progress)?;
         let whole = undone.iter().all(|host| host.whole);
-        desk.show_found("host-rollout-undone", &undone, |undone| show::rollout::undone(undone))?;
+        cli.show_found("host-rollout-undone", &undone, |undone| show::rollout::undone(undone))?;
         return Ok(if whole { Ending::Done } else { Ending::CouldNot });
     }
     if let Some(run) = &arguments.resume {
-        return resumed(arguments, run, desk);
+        return resumed(arguments, run, cli);
     }
     if arguments.gate_only {
-        return gates(arguments, desk);
+        return gates(arguments, cli);
     }
     let settings = settings(arguments)?;
     let profile = arguments
@@ -197,18 +189,18 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let report = if arguments.dry_run {
         let scratch = tempfile::tempdir()?;
         let source = source(scratch.path(), name, text.as_deref())?;
-        rollout::dry(&settings, &source, hosts, &security, &desk.progress)?
+        rollout::dry(&settings, &source, hosts, &security, &cli.progress)?
     } else {
         let folder = RunFolder::create(&arguments.output, "rollout")?;
         let source = source(folder.path(), name, text.as_deref())?;
-        desk.progress.line(&format!("the journal is in {}", folder.path().display()));
-        rollout::begin(&settings, &source, hosts, &security, &folder, &desk.progress)?
+        cli.progress.line(&format!("the journal is in {}", folder.path().display()));
+        rollout::begin(&settings, &source, hosts, &security, &folder, &cli.progress)?
     };
-    told(&report, desk)
+    told(&report, cli)
 }
 
-fn told(report: &rollout::Report, desk: &Desk) -> Result<Ending> {
-    desk.show_found("host-rollout", report, show::rollout::report)?;
+fn told(report: &rollout::Report, cli: &CliContext) -> Result<Ending> {
+    cli.show_found("host-rollout", report, show::rollout::report)?;
     Ok(match (&report.halted, report.worse) {
         (None, _) => Ending::Done,
         (Some(_), true) => Ending::Worse,
@@ -216,7 +208,7 @@ fn told(report: &rollout::Report, desk: &Desk) -> Result<Ending> {
     })
 }
 
-fn resumed(arguments: &Arguments, run: &Path, desk: &Desk) -> Result<Ending> {
+fn resumed(arguments: &Arguments, run: &Path, cli: &CliContext) -> Result<Ending> {
     let folder = RunFolder::open(run)?;
     let state = hone_host::rollout::log::read(folder.path())?;
     if state.finished {
@@ -229,8 +221,8 @@ fn resumed(arguments: &Arguments, run: &Path, desk: &Desk) -> Result<Ending> {
     }
     let source = source(folder.path(), state.begun.profile.clone(), state.begun.profile_text.as_deref())?;
     let report =
-        rollout::resume(&settings, &source, &arguments.security.security()?, &folder, &desk.progress)?;
-    told(&report, desk)
+        rollout::resume(&settings, &source, &arguments.security.security()?, &folder, &cli.progress)?;
+    told(&report, cli)
 }
 
 fn hosts(arguments: &Arguments) -> Result<Vec<Host>> {
@@ -312,7 +304,7 @@ fn source(folder: &Path, name: String, text: Option<&str>) -> Result<Source> {
     Ok(Source { name, file })
 }
 
-fn gates(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+fn gates(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.bootstrap.is_empty() {
         bail!(Usage("--bootstrap is missing: which brokers are asked how the cluster is?".to_owned()));
     }
@@ -326,7 +318,7 @@ fn gates(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         let topic = format!("{CANARY_TOPIC}-{}-{}", now_unix_ms(), std::process::id());
         gate.with_canary(&topic, &health, &security)?;
     }
-    let seen = look(arguments, &mut gate, &rules, desk);
+    let seen = look(arguments, &mut gate, &rules, cli);
     let remarks = gate.close().err().into_iter().collect();
     let (health, stretch, mut findings) = seen?;
     let latencies = gate::by_broker(&stretch);
@@ -341,7 +333,7 @@ fn gates(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?;
     }
     let closed = findings.iter().any(|finding| finding.bad);
-    desk.show_found("host-gates", &Gates { health, findings, latencies, remarks }, show::rollout::gates)?;
+    cli.show_found("host-gates", &Gates { health, findings, latencies, remarks }, show::rollout::gates)?;
     Ok(match (worse, closed) {
         (true, _) => Ending::Worse,
         (false, true) => Ending::CouldNot,
@@ -353,9 +345,9 @@ fn look(
     arguments: &Arguments,
     gate: &mut Gate,
     rules: &Rules,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<(Option<Health>, Stretch, Vec<Finding>)> {
-    desk.progress.doing("looking at the cluster");
+    cli.progress.doing("looking at the cluster");
     let health = match gate.until_well(&mut || ()) {
         Ok(health) => health,
         Err(rollout::gate::Closed::Interrupted) => bail!("interrupted"),
@@ -364,7 +356,7 @@ fn look(
         }
     };
     let mut findings = vec![gate::well(&health, rules)];
-    desk.progress.doing("sampling latencies");
+    cli.progress.doing("sampling latencies");
     let mut stretch = match gate.watch(arguments.baseline, &mut || (), &|_| None) {
         Watched::Whole(stretch) => stretch,
         Watched::Early(stretch, why) => {

@@ -10,16 +10,17 @@ use hone_host::commit;
 use hone_host::disks::{DataPath, Disk};
 use hone_host::held::{Held, held};
 use hone_host::kernel::{Files, Kernel as _, plain_value};
-use hone_host::knob::{Advice, Effect, Family, KNOBS, Knob, Place};
+use hone_host::knob::{Family, KNOBS, Knob, Place};
 use hone_host::latency::{self, Latency, Times};
 use hone_host::origin::{self, Origin};
 use hone_host::relevance::{self, Facts};
 use hone_tool::interrupt;
-use serde::Serialize;
 
-use super::super::Desk;
 use super::plan::On;
-use crate::{Ending, show};
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
+use crate::show;
+use crate::show::host::{Change, KnobSeen, Status, Unreadable};
 
 /// Show every knob with its value, who set it and whether it can matter here, and what delays a broker on this host already.
 ///
@@ -37,71 +38,11 @@ pub(crate) struct Arguments {
     fsync: Option<std::path::PathBuf>,
 }
 
-/// Everything that was seen.
-#[derive(Debug, Serialize)]
-pub(crate) struct Status {
-    pub(crate) data: DataPath,
-    pub(crate) facts: Facts,
-    pub(crate) knobs: Vec<KnobSeen>,
-    pub(crate) latency: Option<Latency>,
-    /// How long the disks took for each request.
-    pub(crate) blocks: Option<Seen>,
-    /// Why that could not be seen.
-    pub(crate) no_blocks: Option<String>,
-    pub(crate) timers: Option<Times>,
-    pub(crate) fsync: Option<Times>,
-    pub(crate) changes: Vec<Change>,
-    /// Journals of which nothing is known.
-    pub(crate) unreadable: Vec<Unreadable>,
-}
-
-/// A knob of this host.
-#[derive(Debug, Serialize)]
-pub(crate) struct KnobSeen {
-    pub(crate) title: String,
-    pub(crate) path: String,
-    pub(crate) value: Option<String>,
-    pub(crate) default: Option<String>,
-    pub(crate) set_by: Option<Origin>,
-    pub(crate) effect: Effect,
-    pub(crate) about: &'static str,
-    pub(crate) advice: &'static [Advice],
-    /// Why it can't matter here.
-    pub(crate) idle: Option<String>,
-    pub(crate) remark: Option<String>,
-}
-
-/// A change of Hone's that is not taken back.
-#[derive(Debug, Serialize)]
-pub(crate) struct Change {
-    pub(crate) id: String,
-    pub(crate) profile: String,
-    pub(crate) confirmed: bool,
-    /// Whether it was made in an earlier boot.
-    pub(crate) earlier_boot: bool,
-    /// Whether all of it went with that boot.
-    pub(crate) gone: bool,
-    /// Until its guard comes.
-    pub(crate) seconds_left: Option<u64>,
-    /// Of one that a guard shall take back: whether that is there.
-    pub(crate) guarded: Option<bool>,
-    /// Values that are not what Hone left there.
-    pub(crate) drifted: Vec<String>,
-}
-
-/// A change of which nothing is known here.
-#[derive(Debug, Serialize)]
-pub(crate) struct Unreadable {
-    /// The change; empty where it is the folder of all journals.
-    pub(crate) id: String,
-    pub(crate) why: String,
-}
-
 const FSYNC_WRITES: usize = 100;
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
-    desk.progress.doing("watching the kernel's counters");
-    desk.show_found("host-status", &look(arguments, root)?, show::host::status)?;
+pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
+    cli.progress.doing("watching the kernel's counters");
+    cli.show_found("host-status", &look(arguments, root)?, show::host::status)?;
     Ok(Ending::Done)
 }
 

@@ -16,19 +16,20 @@ use hone_tool::System;
 use super::super::batch::options::{metric, patience};
 use super::super::security::SecurityOptions;
 use super::super::workload::WorkloadOptions;
-use super::super::{Desk, default_runs};
 use super::apply::time;
 use super::plan::{On, profile};
 use crate::arm;
+use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::report;
+use crate::ending::{Ending, Usage};
 use crate::experiment::Acks;
 use crate::folder::RunFolder;
 use crate::host::candidate::{Given, Sorted, sorted};
 use crate::host::service::{Service, load};
 use crate::host::trial::{ASKED, Asked, Session, acks_word, sweep};
 use crate::notation::Seconds;
+use crate::show;
 use crate::standing::Standing;
-use crate::{Ending, Usage, show};
 
 /// Try the settings of a profile under a load, each alone, and say which of them help here: better, worse, equivalent or not shown.
 ///
@@ -139,21 +140,21 @@ struct How {
 /// A pause that is longer is none between windows.
 const LONGEST_SETTLE_S: f64 = 600.0;
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.resume {
-        desk.goes_on(&["markdown", "root", "ledger"])?;
-        return resume(folder, arguments, &security, desk);
+        cli.goes_on(&["markdown", "root", "ledger"])?;
+        return resume(folder, arguments, &security, cli);
     }
     // What a run that was killed left in force is not how the host is, and what another run has in force is not either.
     let turn = if arguments.dry_run { None } else { Some(Turn::take(root)?) };
     if turn.is_some() {
-        sweep(root, &desk.progress)?;
+        sweep(root, &cli.progress)?;
     }
-    let mut asked = asked(arguments, root, desk)?;
+    let mut asked = asked(arguments, root, cli)?;
     asked.check()?;
     if arguments.dry_run {
-        desk.show_found("host-try-plan", &asked, show::host_trial::dry)?;
+        cli.show_found("host-try-plan", &asked, show::host_trial::dry)?;
         return Ok(Ending::Done);
     }
     if asked.candidates.is_empty() {
@@ -166,10 +167,10 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
     drop(turn);
-    go(&asked, &arguments.how.output, &folder, arguments.markdown, &security, desk)
+    go(&asked, &arguments.how.output, &folder, arguments.markdown, &security, cli)
 }
 
-fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
     let folder = RunFolder::open(path)?;
     let missing =
         || Usage(format!("{} is no run of hone host try: it has no {ASKED}", folder.path().display()));
@@ -180,7 +181,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
     let home = folder.home().to_owned();
-    go(&asked, &home, &folder, arguments.markdown, security, desk)
+    go(&asked, &home, &folder, arguments.markdown, security, cli)
 }
 
 fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
@@ -195,10 +196,10 @@ fn go(
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
-    desk: &Desk,
+    cli: &CliContext,
 ) -> Result<Ending> {
     let runner = System::new(folder.join("logs"))?;
-    let progress = &desk.progress;
+    let progress = &cli.progress;
     let (windows, seconds) = asked.cost();
     progress.line(&format!(
         "Run folder: {}\n{windows} windows, about {:.0} minutes",
@@ -217,7 +218,7 @@ fn go(
         format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
     };
     let ending = ending(&trial);
-    desk.show(trial, text)?;
+    cli.show(trial, text)?;
     Ok(ending)
 }
 
@@ -227,13 +228,13 @@ fn ending(trial: &HostTrial) -> Ending {
     if !is(Verdict::Better) && is(Verdict::Worse) { Ending::Worse } else { Ending::Done }
 }
 
-fn asked(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Asked> {
+fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Asked> {
     let how = &arguments.how;
     patience([how.ready_timeout, how.stop_timeout])?;
     if !(0.0..=LONGEST_SETTLE_S).contains(&how.settle.0) {
         bail!(Usage(format!("--settle must lie between 0 and {LONGEST_SETTLE_S} seconds")));
     }
-    let Aimed { shown, place, service, workload, storage } = aimed(arguments, desk)?;
+    let Aimed { shown, place, service, workload, storage } = aimed(arguments, cli)?;
     let is_program = service.is_some() || !arm::is_address(&place);
     let (name, wanted) = wanted(arguments)?;
     let Sorted { candidates, untried, obstacles } = knobs(arguments, &name, &wanted, root, is_program)?;
@@ -291,10 +292,10 @@ struct Aimed {
     storage: String,
 }
 
-fn aimed(arguments: &Arguments, desk: &Desk) -> Result<Aimed> {
+fn aimed(arguments: &Arguments, cli: &CliContext) -> Result<Aimed> {
     let named = || arguments.target.clone().unwrap_or_default();
     if Path::new(&named()).extension().is_some_and(|ending| ending == "toml") {
-        return aimed_at_a_service(&named(), arguments, desk);
+        return aimed_at_a_service(&named(), arguments, cli);
     }
     if arguments.program.is_some() {
         bail!(Usage("--program is of an experiment file: name that with --target".to_owned()));
@@ -306,7 +307,7 @@ fn aimed(arguments: &Arguments, desk: &Desk) -> Result<Aimed> {
     }
     // As docs/broker.md has it.
     let own = "page cache; acks=all waits for fsync".to_owned();
-    let storage = if desk.is_given("storage") { storage } else { own };
+    let storage = if cli.is_given("storage") { storage } else { own };
     let shown = "an embedded broker".to_owned();
     Ok(Aimed { shown, place: arm::embedded()?, service: None, workload, storage })
 }
@@ -315,8 +316,8 @@ fn aimed(arguments: &Arguments, desk: &Desk) -> Result<Aimed> {
 const OF_THE_LOAD: [&str; 8] =
     ["rate", "schedule", "duration", "records", "bytes", "connections", "partitions", "acks"];
 
-fn aimed_at_a_service(file: &str, arguments: &Arguments, desk: &Desk) -> Result<Aimed> {
-    if let Some(given) = OF_THE_LOAD.into_iter().find(|option| desk.is_given(option)) {
+fn aimed_at_a_service(file: &str, arguments: &Arguments, cli: &CliContext) -> Result<Aimed> {
+    if let Some(given) = OF_THE_LOAD.into_iter().find(|option| cli.is_given(option)) {
         bail!(Usage(format!("--{given} and {file} contradict each other: the load is the file's")));
     }
     let (service, experiment) = Service::read(Path::new(file), arguments.program.as_deref())?;

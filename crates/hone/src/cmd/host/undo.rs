@@ -7,9 +7,11 @@ use clap::Args;
 use hone_host::commit::{self, Recovered, TakenBack, Turn};
 use serde::Serialize;
 
-use super::super::Desk;
 use super::Book;
-use crate::{Ending, show};
+use crate::cmd::context::CliContext;
+use crate::ending::Ending;
+use crate::show;
+use crate::show::host::Found;
 
 /// Keep a change, the last one unless named: its guard is told to go, and the next boot gets the same values.
 ///
@@ -94,14 +96,6 @@ pub(crate) struct Guard {
     id: String,
 }
 
-/// What was found and done.
-#[derive(Debug, Serialize)]
-pub(crate) struct Found {
-    pub(crate) changes: Vec<Recovered>,
-    /// Whether nothing of Hone is left here.
-    pub(crate) uninstalled: bool,
-}
-
 impl Found {
     fn ending(&self) -> Ending {
         let is_whole = |change: &Recovered| match change {
@@ -113,16 +107,16 @@ impl Found {
     }
 }
 
-pub(crate) fn confirm(arguments: &Confirm, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
+pub(crate) fn confirm(arguments: &Confirm, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
     let confirmed = commit::confirm(root, arguments.which.id(), !arguments.this_boot)?;
-    let entered = book.confirmed(&confirmed, desk);
-    desk.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
+    let entered = book.confirmed(&confirmed, cli);
+    cli.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
     entered.map(|()| Ending::Done)
 }
 
-pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn renew(arguments: &Renew, root: &Path, cli: &CliContext) -> Result<Ending> {
     let (id, seconds_left) = commit::renew(root, arguments.which.id(), arguments.within)?;
-    desk.show_found("host-renewed", &Renewed { id, seconds_left }, |renewed| {
+    cli.show_found("host-renewed", &Renewed { id, seconds_left }, |renewed| {
         format!(
             "Change {} is taken back in {} s unless it is confirmed or renewed.\n",
             renewed.id, renewed.seconds_left
@@ -131,24 +125,24 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Endin
     Ok(Ending::Done)
 }
 
-pub(crate) fn revert(arguments: &Revert, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
+pub(crate) fn revert(arguments: &Revert, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
     let back = commit::take_last_back(root, arguments.which.id(), arguments.force)?;
-    let entered = book.taken_back("host revert", &back, desk);
-    let ending = told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, desk)?;
+    let entered = book.taken_back("host revert", &back, cli);
+    let ending = told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, cli)?;
     entered.map(|()| ending)
 }
 
-pub(crate) fn recover(arguments: &Recover, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
+pub(crate) fn recover(arguments: &Recover, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
     let changes = commit::recover(root, arguments.force)?;
     let entered = changes.iter().try_for_each(|change| match change {
-        Recovered::TakenBack(back) => book.taken_back("host recover", back, desk),
+        Recovered::TakenBack(back) => book.taken_back("host recover", back, cli),
         Recovered::Waiting { .. } | Recovered::InForce { .. } | Recovered::Unreadable { .. } => Ok(()),
     });
-    let ending = told(Found { changes, uninstalled: false }, desk)?;
+    let ending = told(Found { changes, uninstalled: false }, cli)?;
     entered.map(|()| ending)
 }
 
-pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, cli: &CliContext) -> Result<Ending> {
     // A run that tries settings would go on with journals that are gone.
     let _turn = Turn::take(root)?;
     let known = commit::known(root);
@@ -165,22 +159,22 @@ pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, desk: &Desk) -> Resu
         commit::forget(root)?;
         found.uninstalled = true;
     }
-    told(found, desk)
+    told(found, cli)
 }
 
-fn told(found: Found, desk: &Desk) -> Result<Ending> {
+fn told(found: Found, cli: &CliContext) -> Result<Ending> {
     let ending = found.ending();
-    desk.show_found("host-taken-back", &found, show::host::taken_back)?;
+    cli.show_found("host-taken-back", &found, show::host::taken_back)?;
     Ok(ending)
 }
 
-pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
+pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
     crate::host::guard::outlive_others();
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
     if let Some(back) = &back {
         // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.
-        if let Err(error) = book.taken_back("host guard", back, desk) {
-            desk.progress.line(&format!("{error:#}"));
+        if let Err(error) = book.taken_back("host guard", back, cli) {
+            cli.progress.line(&format!("{error:#}"));
         }
     }
     Ok(if back.is_none_or(|back| back.is_whole()) { Ending::Done } else { Ending::CouldNot })

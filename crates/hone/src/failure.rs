@@ -1,0 +1,83 @@
+//! What a user reads of an error, and whether it is about what was asked for.
+
+use std::io::Write as _;
+
+use crate::ending::{Usage, WayOn};
+use crate::experiment::ExperimentError;
+
+/// An error as a user reads it: what was tried, why it failed, and what to do next.
+fn told(error: &anyhow::Error) -> String {
+    let way_on = error.downcast_ref::<WayOn>().map(|way_on| way_on.0.as_str());
+    let words: Vec<String> =
+        error.chain().map(ToString::to_string).filter(|words| way_on != Some(words)).collect();
+    let words = words.join(": ");
+    let of_load = || error.chain().find_map(|cause| cause.downcast_ref::<hone_load::LoadError>()?.next());
+    match way_on.map(str::to_owned).or_else(|| if words.contains(NEXT) { None } else { of_load() }) {
+        Some(next) => format!("{words}{NEXT}{next}"),
+        None => words,
+    }
+}
+
+/// What stands before the step that an error advises.
+const NEXT: &str = "\n  next: ";
+
+/// Whether an error is about what was asked for, and not about what happened.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<Usage>()
+            || cause.is::<ExperimentError>()
+            || cause.is::<hone_compare::DesignError>()
+            || cause.is::<hone_broker::SettingsError>()
+            || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
+    })
+}
+
+/// Tells an error. Nobody may be left to hear it, which is no second one.
+pub(crate) fn report(error: &anyhow::Error) {
+    let is_full = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value == "full");
+    let text = if is_full { format!("{error:?}") } else { told(error) };
+    let _ = writeln!(std::io::stderr(), "hone: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+    use crate::ending::BeyondReach;
+    use crate::folder::RunFolder;
+
+    #[test]
+    fn the_way_on_is_told_last_and_the_kind_of_the_error_is_kept() {
+        let failed = || anyhow::Error::from(Usage("a is no b".to_owned())).context("pair 1");
+        assert_eq!(told(&failed()), "pair 1: a is no b");
+        let way_on = || WayOn("to go on: hone tune".to_owned());
+        let error = Err::<(), _>(failed()).with_context(way_on).unwrap_err();
+        assert_eq!(told(&error), "pair 1: a is no b\n  next: to go on: hone tune");
+        assert!(is_usage(&error));
+    }
+
+    #[test]
+    fn an_error_of_the_load_brings_its_next_step_unless_another_is_there() {
+        let refused = || hone_load::LoadError::SpeaksTls { address: "b:1".to_owned() };
+        let error = anyhow::Error::from(refused()).context("topic t");
+        assert!(told(&error).contains("asked without\n  next: add --tls"), "{}", told(&error));
+        let other = anyhow::Error::from(refused()).context("topic t\n  next: read");
+        assert_eq!(told(&other).matches("next:").count(), 1);
+    }
+
+    /// Of two ways on one would measure the same again.
+    #[test]
+    fn nobody_is_sent_back_into_a_run_that_can_not_get_further() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let told_of = |may_go_on| {
+            let beyond = BeyondReach { why: "held at every rate".to_owned(), may_go_on };
+            let error = anyhow::Error::from(beyond).context("pair 1");
+            told(&WayOn::behind(Err::<(), _>(error), "tune", &folder).unwrap_err())
+        };
+        assert_eq!(told_of(false), "pair 1: held at every rate");
+        assert!(told_of(true).contains("next: to go on after the last pair: hone tune --resume"));
+    }
+}

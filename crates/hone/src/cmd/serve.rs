@@ -25,7 +25,7 @@ use crate::serve::shelf::Shelf;
   hone serve
   hone serve runs nightly/records
   hone serve --listen 127.0.0.1:0 --quiet            any free port; its address is the line on stdout
-  hone serve --listen 0.0.0.0:8377 --token-file hone.token --host cli.example
+  hone serve --listen 0.0.0.0:8377 --token-file hone.token --host desk.example
   curl -s http://127.0.0.1:8377/records?kind=broken\\&json
 
 A token: (umask 077; head -c 32 /dev/urandom | base64 > hone.token)

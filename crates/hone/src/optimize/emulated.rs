@@ -97,7 +97,7 @@ impl Job<'_> {
         notes.extend(notes_of_traces(&left));
         let what = if load.engine.operations().is_some() { "operations" } else { "requests" };
         let operations = acked;
-        let acked = acked.map_or_else(|| "some".to_owned(), |acked| hone_format::count(acked));
+        let acked = acked.map_or_else(|| "some".to_owned(), hone_format::count);
         let words = format!(
             "{acked} {what} of workload `{}` under {}{}",
             workload.name,

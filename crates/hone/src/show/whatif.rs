@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_format::{bytes, count, measured};
+use hone_format::{bytes, count, exact, exact_bytes, measured};
 use hone_record::{BatchFigures, CheapestSetting, ClientSettings, Foreseen, ReplayedProducer, WhatIf};
 
 use super::table::table;
@@ -185,7 +185,7 @@ fn settings_of(settings: &ClientSettings) -> String {
     format!(
         "{} with linger {} ms{late}, batch size {}{records}, codec {}",
         settings.client,
-        measured(settings.linger_ms),
+        exact(settings.linger_ms),
         settings.batch_bytes,
         settings.codec
     )
@@ -194,7 +194,7 @@ fn settings_of(settings: &ClientSettings) -> String {
 fn cheapest(all: &[CheapestSetting]) -> String {
     let mut out = String::new();
     for setting in all {
-        let size = bytes(setting.target_bytes);
+        let size = exact_bytes(setting.target_bytes);
         let text = match setting.linger_ms {
             Some(linger_ms) => {
                 let cap =
@@ -202,7 +202,7 @@ fn cheapest(all: &[CheapestSetting]) -> String {
                 let memory = if setting.would_wait { "; memory does not suffice for it" } else { "" };
                 format!(
                     "{size} a batch: linger {} ms{cap} give {} bytes, and records wait {} ms in the mean{memory}",
-                    measured(linger_ms),
+                    exact(linger_ms),
                     measured(setting.batch_bytes_mean),
                     measured(setting.wait_ms_mean)
                 )

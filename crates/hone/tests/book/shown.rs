@@ -93,11 +93,10 @@ fn stretch(shown: &[Word], came: &[Word]) -> Result<(), String> {
     Ok(())
 }
 
-const UNITS: [&[&str]; 6] = [
+const UNITS: [&[&str]; 5] = [
     &["ns", "µs", "ms", "s", "minutes", "hours"],
-    &["B", "kB", "MB", "GB", "bytes"],
-    &["B/s", "kB/s", "MB/s", "GB/s"],
-    &["KiB", "MiB", "GiB"],
+    &["B", "KiB", "MiB", "GiB", "bytes"],
+    &["B/s", "KiB/s", "MiB/s", "GiB/s"],
     &["µs/record", "ms/record", "ns/record"],
     &["µs/request", "ms/request", "ns/request"],
 ];
@@ -190,7 +189,7 @@ mod tests {
         is_as_shown("0.384 [0.3, 0.41], 95 %", "0.4 [-0.1, 1,234.5], 90 %");
         differs("p50 1.100 better", "p50 1.100 worse", "`worse` came in place of `better`");
         differs("p99 12 ms", "p90 12 ms", "`p90` came in place of `p99`");
-        differs("takes 12 ms", "takes 12 kB", "`kB` came in place of `ms`");
+        differs("takes 12 ms", "takes 12 KiB", "`KiB` came in place of `ms`");
         differs("takes 12.5 ms", "takes long ms", "`long`");
     }
 

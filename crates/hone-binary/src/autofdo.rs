@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use hone_tool::{Call, Runner, Tool, ToolError};
 
 use crate::family::Family;
+use crate::form::ProfileForm;
 use crate::perf::{PerfRefusal, with_perf};
-use crate::{ProfileForm, Refusal};
+use crate::refusal::Refusal;
 
 /// A large program takes minutes.
 const LIMIT: Duration = Duration::from_secs(3600);

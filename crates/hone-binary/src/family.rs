@@ -167,7 +167,7 @@ impl Family {
                     tried.push(format!("{name}: {}", first_line(&format!("{error:#}"))));
                     is_of_a_version |= matches!(
                         error.downcast_ref(),
-                        Some(crate::Refusal::Family(FamilyRefusal::OtherVersion { .. }))
+                        Some(crate::refusal::Refusal::Family(FamilyRefusal::OtherVersion { .. }))
                     );
                 }
             }
@@ -208,7 +208,7 @@ fn is_set(variable: &str) -> bool {
 }
 
 fn refused(refusal: FamilyRefusal) -> anyhow::Error {
-    crate::Refusal::Family(refusal).into()
+    crate::refusal::Refusal::Family(refusal).into()
 }
 
 fn first_line(text: &str) -> &str {
@@ -446,7 +446,7 @@ mod tests {
         let refusal = find(14);
         let known = refusal.downcast_ref();
         assert!(
-            matches!(known, Some(crate::Refusal::Family(FamilyRefusal::TooOld { major: 14, .. }))),
+            matches!(known, Some(crate::refusal::Refusal::Family(FamilyRefusal::TooOld { major: 14, .. }))),
             "{refusal:#}"
         );
         assert!(refusal.to_string().contains("came with 15)"), "{refusal:#}");

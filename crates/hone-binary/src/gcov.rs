@@ -14,11 +14,11 @@ use hone_record::{HotFunction, ProfileApplied, ProfileProof};
 use hone_tool::{Call, Runner, ToolError};
 use serde::{Deserialize, Serialize};
 
-use crate::Refusal;
 use crate::capture::{ProfileFiles, ProfileKind, Tally};
 use crate::lock::Lock;
 use crate::pgo::{refuse_if, sized};
 use crate::recipe::RecipeRefusal;
+use crate::refusal::Refusal;
 use crate::said;
 use crate::shim::{Action, Entry, Language};
 use crate::workshop::{Built, Merged, content_hash, short, whole_weights};

@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use hone_record::{ProfileApplied, ToolReceipt};
 use hone_tool::Call;
 
-use crate::Refusal;
 use crate::bolt::{Input, preflight};
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::file_facts;
 use crate::pgo::refuse_other_counting;
+use crate::refusal::Refusal;
 use crate::workshop::{Built, How, Kind, Merged, Order, Proven, Workshop};
 
 /// A finished program, copied for each variant.

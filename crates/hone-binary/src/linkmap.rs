@@ -14,7 +14,7 @@ use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSection};
 use serde::{Deserialize, Serialize};
 
-use crate::sha256_hex;
+use crate::elf::sha256_hex;
 use crate::shim::{Action, Entry, Language};
 
 /// A link map, boiled down.

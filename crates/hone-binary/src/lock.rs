@@ -513,7 +513,7 @@ mod tests {
     fn profile_of(bytes: &[u8]) -> LockedProfile {
         LockedProfile {
             kind: Kind::Fdata,
-            sha256: crate::sha256_hex(bytes),
+            sha256: crate::elf::sha256_hex(bytes),
             bytes: bytes.len() as u64,
             level: "branches".to_owned(),
             functions: 3,

@@ -16,7 +16,7 @@ use hone_record::ToolReceipt;
 use hone_tool::{Call, Readiness, Runner, Session, Tool, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// Samples a second at most. Uneven, so that it does not beat with what a program does every so often; the kernel takes fewer where
 /// sampling would cost too much (`kernel.perf_cpu_time_max_percent`).

@@ -18,11 +18,15 @@ use crate::elf::{self, file_facts, sha256_hex};
 use crate::flags::{Route, Sources};
 use crate::libraries::Libraries;
 use crate::messages::{self, NativeCode};
+use crate::plan::profile_env;
 use crate::plan::{self, BuildPlan, CFlags};
 use crate::profile::Profile;
+use crate::refusal::Refusal;
+use crate::target::CargoTarget;
 use crate::target::Metadata;
+use crate::toolchain::Toolchain;
 use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short, whole_weights};
-use crate::{CargoTarget, Refusal, Toolchain, profile_env, proof, said};
+use crate::{proof, said};
 
 /// Three builds of a small service take about this much; less is certain to fail half-way.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
@@ -405,7 +409,7 @@ fn choose_c(
     toolchain: &Toolchain,
     triple: &str,
     work: &Path,
-) -> Result<(crate::CCompiler, CFlags), String> {
+) -> Result<(crate::toolchain::CCompiler, CFlags), String> {
     if !target.c_code {
         return Err("the experiment leaves C code out".to_owned());
     }

@@ -9,8 +9,9 @@ use hone_tool::Call;
 
 use crate::flags::Route;
 use crate::recipe::HEARD_FROM_LLVM;
+use crate::target::CargoTarget;
+use crate::toolchain::CCompiler;
 use crate::workshop::{Guide, Order, PADDING, layout_flags};
-use crate::{CCompiler, CargoTarget};
 
 /// A release build of a large service with fat LTO on a small machine takes this long at most.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);

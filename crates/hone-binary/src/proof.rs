@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hone_record::HotFunction;
 
-use crate::Refusal;
 use crate::profile::{Function, Profile};
+use crate::refusal::Refusal;
 
 /// A profile of this very build has all of its functions in the program; one of another build, or of another program
 /// with some of the same dependencies, has few of them.

@@ -31,13 +31,15 @@ use crate::pgo::{
     MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
     refuse_other_counting, refuse_same_code, sized, tally_of, words_of,
 };
+use crate::plan::profile_env;
+use crate::refusal::Refusal;
 use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
 use crate::workshop::Library;
 use crate::workshop::{
     Built, Guide, How, Kind, Merged, Order, Proven, Workshop, layout_flags, whole_weights,
 };
-use crate::{Refusal, profile_env, proof, said};
+use crate::{proof, said};
 pub use copy::is_no_source;
 use copy::{LEFT_OUT, copy_counts, copy_sources};
 
@@ -822,7 +824,7 @@ fn is_script(program: &Path) -> bool {
 }
 
 fn refused(refusal: RecipeRefusal) -> anyhow::Error {
-    crate::Refusal::Recipe(refusal).into()
+    crate::refusal::Refusal::Recipe(refusal).into()
 }
 
 /// More of the text than this that was compiled before makes a variant one by name only: a choice, not a constant of nature.

@@ -170,7 +170,7 @@ pub enum Refusal {
     Recipe(#[from] crate::recipe::RecipeRefusal),
     /// A profile that was named by its path.
     #[error(transparent)]
-    Form(#[from] crate::FormFault),
+    Form(#[from] crate::form::FormFault),
     /// Samples of a program.
     #[error(transparent)]
     Perf(#[from] crate::perf::PerfRefusal),

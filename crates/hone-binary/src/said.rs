@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hone_record::ProfileApplied;
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// Warnings after which no part of the profile was used.
 const NOT_USED: [&str; 6] = [

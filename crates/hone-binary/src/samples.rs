@@ -8,7 +8,7 @@ use std::path::Path;
 
 use hone_record::HotFunction;
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// A function counts as hot when functions at least as heavy make up this share of the samples: the cut of profiles of counts.
 const HOT_CUTOFF_PERCENT: u128 = 99;

@@ -24,7 +24,6 @@ use anyhow::{Context, Result};
 use hone_record::{Artifact, CodeInside, ProfileApplied, ProfileProof, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
-use crate::Refusal;
 use crate::autofdo::Converter;
 use crate::bolt::{Rung, Said};
 use crate::capture::{ProfileFiles, Tally};
@@ -32,6 +31,7 @@ use crate::elf::{FileFacts, loaded_sha256, sha256_hex};
 use crate::linkmap::Coverage;
 use crate::lock::sha256_of;
 use crate::messages::NativeCode;
+use crate::refusal::Refusal;
 use crate::shim::Entry;
 
 /// The profile's part in a build.

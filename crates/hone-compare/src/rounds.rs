@@ -141,7 +141,7 @@ impl RoundPlan {
             pilot_pairs: 0,
             requests_per_window: None,
             refused: refused_of_what_lives_on().into_iter().chain(self.refused.clone()).collect(),
-            disturbance: (!self.keep_disturbed).then(|| crate::disturbance(Mode::Solo)),
+            disturbance: (!self.keep_disturbed).then(|| crate::disturb::disturbance(Mode::Solo)),
             both_controls: false,
             reserve: Some(self.reserve()),
             effect: None,

@@ -5,8 +5,8 @@ use std::io;
 use std::mem;
 use std::path::Path;
 
-use crate::HostError;
 use crate::cpu::tree_of;
+use crate::error::HostError;
 
 /// Cores that the calling thread may run on, ascending.
 ///

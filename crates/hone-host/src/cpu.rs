@@ -11,7 +11,7 @@ use std::path::Path;
 
 use hone_record::CpuSeconds;
 
-use crate::HostError;
+use crate::error::HostError;
 use crate::kernel_text::{self, CpuTicks, ProcessStat};
 
 /// CPU time of a process and its descendants at one moment. Two of them make a window; see [`between`].

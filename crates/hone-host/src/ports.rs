@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use crate::HostError;
+use crate::error::HostError;
 use crate::kernel_text::{self, Socket};
 
 /// Who listens on an address.

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::HostError;
+use crate::error::HostError;
 
 /// The flag of the kernel's own threads (`PF_KTHREAD` of linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;

@@ -147,7 +147,7 @@ fn edited(line: &Line, computed: &str) -> Fault {
 }
 
 fn newer(line: usize, version: u64) -> Fault {
-    let expected = format!("a line of version {} or less", crate::LINE_VERSION);
+    let expected = format!("a line of version {} or less", crate::lines::LINE_VERSION);
     Fault { line, meaning: Meaning::Newer, expected, found: format!("version {version}") }
 }
 

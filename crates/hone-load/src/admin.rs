@@ -16,7 +16,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::line::Line;
 use crate::security::{Door, Security};
 

@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
-use crate::LoadError;
 use crate::admin::{Admin, CLIENT_ID};
+use crate::error::LoadError;
 use crate::frames::encoding;
 use crate::security::{Door, Security};
 

@@ -14,8 +14,8 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::LoadError;
 use crate::admin::Admin;
+use crate::error::LoadError;
 
 /// The last versions that are not flexible, but for ApiVersions, whose flexible one names features.
 const METADATA_VERSION: i16 = 7;

@@ -14,8 +14,8 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::LoadError;
 use crate::admin::{Admin, METADATA_VERSION};
+use crate::error::LoadError;
 
 const DESCRIBE_CONFIGS_VERSION: i16 = 2;
 const INCREMENTAL_ALTER_CONFIGS_VERSION: i16 = 0;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hone_kafka::{Frame, ProduceResponse, parse_produce_response_v7};
 
-use crate::LoadError;
 use crate::clock::Clock;
+use crate::error::LoadError;
 use crate::frames::Request;
 use crate::security::Door;
 use crate::stream::Stream;

@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 
 use hone_record::{EndToEnd, Event, EventKind, Hdr};
 
-use crate::LoadError;
 use crate::admin::{Admin, TopicLayout};
 use crate::clock::Clock;
 use crate::cpu::CpuTime;
+use crate::error::LoadError;
 use crate::join::Placed;
 use crate::poll::{Poll, Ready};
 use crate::security::Door;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use hone_kafka::error_name;
 use hone_record::{AnswerTimes, Event, EventKind, Keys, Workload};
 
-use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::Clock;
 use crate::connection::{Ack, Answer, Lost, Sent};
+use crate::error::LoadError;
 use crate::poll::{Poll, Ready};
 use crate::recorder::Recorder;
 use crate::security::Door;

@@ -6,9 +6,9 @@ use hone_kafka::batch::set_producer;
 use hone_kafka::{BatchBuilder, Codec, ProduceFrame, SequencePatch};
 use hone_record::Workload;
 
-use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::connection::{Cargo, InFlight, Sent};
+use crate::error::LoadError;
 use crate::keys::KeySource;
 use crate::line::CLIENT_ID;
 use crate::payload::Values;

@@ -13,9 +13,9 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use serde::{Deserialize, Serialize};
 
-use crate::LoadError;
 use crate::admin::{Admin, METADATA_VERSION};
 use crate::cluster::At;
+use crate::error::LoadError;
 use crate::security::{Door, Security};
 use crate::topics::Topics;
 

@@ -4,7 +4,7 @@ use hone_record::Keys;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::LoadError;
+use crate::error::LoadError;
 
 /// More distinct keys than any topic has.
 const MOST_KEYS: u64 = 1_000_000_000_000;

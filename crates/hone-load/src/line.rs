@@ -8,8 +8,9 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
+use crate::error::LoadError;
+use crate::shape;
 use crate::stream::Stream;
-use crate::{LoadError, shape};
 
 /// A larger answer is not an answer to what is asked here.
 const ANSWER_LIMIT_BYTES: usize = 64 << 20;

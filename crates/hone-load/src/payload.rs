@@ -7,7 +7,7 @@ use hone_record::{Payload, Sizes, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::sizes::{MOST_BYTES, SizeSource};
 
 /// The JSON shapes that [`Values`] can make.

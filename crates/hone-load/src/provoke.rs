@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::line::CLIENT_ID;
 use crate::security::connect;
 

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use hone_record::{Event, EventKind};
 
-use crate::LoadError;
 use crate::connection::InFlight;
+use crate::error::LoadError;
 
 /// The first line.
 const HEAD: &str = "intended_ns,sent_ns,ended_ns,outcome\n";

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use hone_kafka::batches;
 use hone_record::{BatchSource, TopicBatches};
 
-use crate::LoadError;
 use crate::admin::{Admin, TopicLayout};
+use crate::error::LoadError;
 use crate::fetch::{Wanted, ends_request, fetch_request, parse_ends, parse_fetched};
 use crate::security::Door;
 

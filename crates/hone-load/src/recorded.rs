@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use hone_kafka::{BatchHeader, Codec, Record, batches, codec, records};
 
-use crate::LoadError;
 use crate::admin::Admin;
 use crate::cluster::At;
+use crate::error::LoadError;
 use crate::security::Security;
 
 /// So many times have 400 MB.

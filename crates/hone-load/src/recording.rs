@@ -6,7 +6,7 @@
 use hone_kafka::{BatchBuilder, Codec};
 use hone_record::{Engine, Keys, Payload, Recording, Sizes, Workload};
 
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::payload::Values;
 use crate::sizes::MOST_BYTES;
 

@@ -10,9 +10,9 @@ use hone_kafka::{batches, codec, records};
 use hone_record::{Schedule, Workload};
 use sha2::{Digest as _, Sha256};
 
-use crate::LoadError;
 use crate::admin::Admin;
 use crate::cluster::At;
+use crate::error::LoadError;
 use crate::recorded::made_ms;
 
 /// So many times have 400 MB.

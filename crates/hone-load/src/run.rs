@@ -16,6 +16,7 @@ use crate::climb::Stairs;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
+use crate::error::LoadError;
 use crate::live::{Live, Progress};
 use crate::payload::{self, Values};
 use crate::raw::{Raw, RawFile};
@@ -25,7 +26,7 @@ use crate::security::{Door, Security};
 use crate::sender::{Account, Helpers, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::warm::{self, Effort, Target};
-use crate::{LoadError, client, frames, keys, readback, recording, replay, schedule, sizes};
+use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use hone_record::{Climb, Schedule, Shard, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::LoadError;
+use crate::error::LoadError;
 
 /// Nanoseconds from the window's start at which requests are due, in order. Without end, but for a replay and for a ramp
 /// down to nothing; take what lies within the window.

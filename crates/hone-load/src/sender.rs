@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use hone_record::{AnswerTimes, BatchSource, ClientFacts, Event, LatencySplit, SocketBytes, TopicBatches};
 
-use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine, Look};
+use crate::error::LoadError;
 use crate::recorder::Recorder;
 
 /// When the requests of a stretch are due, in nanoseconds since its start and in order.

@@ -4,7 +4,7 @@ use hone_record::Sizes;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::LoadError;
+use crate::error::LoadError;
 
 /// Largest value that is made.
 pub(crate) const MOST_BYTES: u32 = 64 << 20;

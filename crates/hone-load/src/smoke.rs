@@ -5,12 +5,13 @@ use std::time::Duration;
 use hone_kafka::{Codec, ProduceFrame, batch, batches, codec, records};
 use hone_record::{SmokeTest, Workload};
 
+use crate::admin::TopicLayout;
 use crate::admin::{Admin, CLIENT_ID};
 use crate::connection::{Cargo, Connection};
+use crate::error::LoadError;
 use crate::frames::{Request, codec_of, encoding};
 use crate::payload::Values;
 use crate::security::Door;
-use crate::{LoadError, TopicLayout};
 
 /// What one batch may unpack to.
 const UNPACK_LIMIT_BYTES: usize = 256 << 20;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use hone_record::Workload;
 use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResponse};
 
-use crate::LoadError;
 use crate::admin::{Admin, TopicLayout, TopicNow};
 use crate::connection::Connection;
+use crate::error::LoadError;
 use crate::frames::{Pool, Producer, pools};
 use crate::security::Door;
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
 
-use crate::LoadError;
 use crate::admin::{Admin, Listed, TopicLayout, TopicNow};
 use crate::canary;
 use crate::cluster::At;
+use crate::error::LoadError;
 use crate::fetch::{FetchedPartition, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::readback::passes;
 use crate::security::{Door, Security};

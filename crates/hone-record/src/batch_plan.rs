@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CostInterval, Foreseen};
+use crate::batch_watch::CostInterval;
+use crate::whatif::Foreseen;
 
 /// Whether one cluster holds the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BatchAdvice, Body};
+use crate::envelope::Body;
+use crate::whatif::BatchAdvice;
 
 /// Topics looked into, the one whose batches cost most first.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Machine, Metric, Outcome, Workload};
+use crate::machine::Machine;
+use crate::metric::Metric;
+use crate::window::Outcome;
+use crate::workload::Workload;
 
 /// One window of a curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Comparison, Metric, ToolReceipt, Verdict};
+use crate::artifact::ToolReceipt;
+use crate::comparison::{Comparison, Verdict};
+use crate::metric::Metric;
 
 /// Two commits of one program, built alike and loaded alike, and what follows for who wants to merge the second one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

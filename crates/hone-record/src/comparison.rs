@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Machine, Metric, Throttling, Workload};
+use crate::machine::Machine;
+use crate::metric::Metric;
+use crate::resources::Throttling;
+use crate::workload::Workload;
 
 /// How the two windows of a pair are laid in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Watched;
+use crate::watched::Watched;
 
 /// Where a diagnosis comes from, best last. Diagnoses of two levels are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -3,11 +3,25 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    BatchCost, BatchPlan, BatchWatch, Capacity, CommitGate, Comparison, Curve, Diagnosis, Foretelling,
-    Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, Tuning,
-    WhatIf, Window,
-};
+use crate::batch_plan::BatchPlan;
+use crate::batch_watch::{BatchCost, BatchWatch};
+use crate::capacity::{Capacity, Curve};
+use crate::commit_gate::CommitGate;
+use crate::comparison::Comparison;
+use crate::diagnosis::Diagnosis;
+use crate::foretelling::Foretelling;
+use crate::heatmap::Heatmap;
+use crate::host_trial::HostTrial;
+use crate::ledger::LedgerEntry;
+use crate::machine::Machine;
+use crate::optimization::Optimization;
+use crate::proof::Proof;
+use crate::saved::SavedComparison;
+use crate::selftest::SelfTest;
+use crate::story::Story;
+use crate::tuning::Tuning;
+use crate::whatif::WhatIf;
+use crate::window::Window;
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CodeLayout, Verdict};
+use crate::comparison::Verdict;
+use crate::diagnosis::CodeLayout;
 
 /// What is expected of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Verdict;
+use crate::comparison::Verdict;
 
 /// Of a Go program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

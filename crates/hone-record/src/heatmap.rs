@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, ObjectShare};
+use crate::diagnosis::{Evidence, ObjectShare};
 
 /// Bytes of a line.
 pub const HEAT_LINE_BYTES: u64 = 64;
@@ -313,7 +313,7 @@ mod hex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Envelope;
+    use crate::envelope::Envelope;
 
     fn side(lines: &[(u64, f64)], pages: &[(u64, f64)]) -> HeatSource {
         HeatSource {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::Hdr;
+use crate::histogram::Hdr;
 
 /// Steps between a percentile and the next one half as far from 100 %: what HdrHistogram's own tools take.
 const STEPS_PER_HALF: u32 = 5;

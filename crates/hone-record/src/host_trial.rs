@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BatchState, Comparison, Decision, Durability, Machine, Verdict, Window, Workload};
+use crate::comparison::{Comparison, Verdict};
+use crate::machine::Machine;
+use crate::proof::{BatchState, Decision};
+use crate::window::{Durability, Window};
+use crate::workload::Workload;
 
 /// What stalls say in pairs: in which of the two windows of a pair requests stood still for longer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -170,18 +174,18 @@ pub struct HostTrial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stalls;
+    use crate::stall::Stalls;
 
     #[test]
     fn the_tail_that_rests_on_a_stall_is_told() {
         let mut window = crate::merge::tests::shard(0, 1);
-        window.latencies.intended_to_ack = crate::Hdr::new();
+        window.latencies.intended_to_ack = crate::histogram::Hdr::new();
         (0..30_000).for_each(|_| window.latencies.intended_to_ack.record_ns(1_000_000));
         let mut stalls = Stalls::default();
         (0..240).for_each(|at| stalls.ended(at * 1_000_000, 1_000_000_000));
         window.facts.stalls = Some(stalls);
         let quiet = Window {
-            facts: crate::WindowFacts { stalls: Some(Stalls::default()), ..window.facts.clone() },
+            facts: crate::window::WindowFacts { stalls: Some(Stalls::default()), ..window.facts.clone() },
             ..window.clone()
         };
         let counts = StallCounts::of(&[window, quiet]);

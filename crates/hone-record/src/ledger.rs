@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Comparison, Foretold, Metric, Verdict};
+use crate::comparison::{Comparison, Verdict};
+use crate::foretelling::Foretold;
+use crate::metric::Metric;
 
 /// What was tried, what was decided, and why.
 ///
@@ -120,7 +122,8 @@ impl LedgerEntry {
         self.values = primary.map(|estimate| [estimate.value_a, estimate.value_b]);
         self.pairs = primary.map(|estimate| estimate.pairs);
         self.verdict = Some(comparison.verdict());
-        let figures = |found: &crate::Estimate| (found.metric, [found.ratio, found.low, found.high]);
+        let figures =
+            |found: &crate::comparison::Estimate| (found.metric, [found.ratio, found.low, found.high]);
         self.worse = comparison.regressions().into_iter().map(|found| figures(&found.estimate)).collect();
         self
     }

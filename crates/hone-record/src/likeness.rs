@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Change, Comparison, Engine, Environment, Metric, Workload};
+use crate::comparison::{Change, Comparison};
+use crate::metric::Metric;
+use crate::window::Environment;
+use crate::workload::{Engine, Workload};
 
 const ACKNOWLEDGED: &str = "what must have happened before a record counts as acknowledged";
 const FLUSHED: &str = "when a record is safe from a power cut";

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    BatchSource, CpuSeconds, EndToEnd, Environment, Event, Hdr, HdrError, Latencies, Outcome, PackedHdr,
-    SeriesPoint, TopicBatches, Window, WindowFacts, Workload,
+use crate::histogram::{Hdr, HdrError, PackedHdr};
+use crate::window::{
+    BatchSource, CpuSeconds, EndToEnd, Environment, Event, Latencies, Outcome, SeriesPoint, TopicBatches,
+    Window, WindowFacts,
 };
+use crate::workload::Workload;
 
 /// So many generators may share a load.
 pub const MOST_SHARDS: u32 = 10_000;
@@ -259,9 +261,9 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
         answer_times: shards
             .iter()
             .filter_map(|shard| shard.facts.answer_times)
-            .reduce(crate::AnswerTimes::and),
-        socket_bytes: shards.iter().try_fold(crate::SocketBytes::default(), |sum, shard| {
-            shard.facts.socket_bytes.map(|bytes| crate::SocketBytes {
+            .reduce(crate::window::AnswerTimes::and),
+        socket_bytes: shards.iter().try_fold(crate::window::SocketBytes::default(), |sum, shard| {
+            shard.facts.socket_bytes.map(|bytes| crate::window::SocketBytes {
                 sent: sum.sent.saturating_add(bytes.sent),
                 received: sum.received.saturating_add(bytes.received),
             })
@@ -445,7 +447,9 @@ fn environment(shards: &[&Window]) -> Option<Environment> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Durability, Engine, Hdr, Keys, Latencies, Payload, Schedule, Shard, Sizes, Workload};
+    use crate::histogram::Hdr;
+    use crate::window::{Durability, Latencies, Shard};
+    use crate::workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};
 
     pub(crate) fn workload() -> Workload {
         Workload {

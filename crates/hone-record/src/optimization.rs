@@ -2,9 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Artifact, Comparison, Diagnosis, Durability, Foretelling, GoAccount, Machine, Metric, Verdict, Workload,
-};
+use crate::artifact::Artifact;
+use crate::comparison::{Comparison, Verdict};
+use crate::diagnosis::Diagnosis;
+use crate::foretelling::Foretelling;
+use crate::go::GoAccount;
+use crate::machine::Machine;
+use crate::metric::Metric;
+use crate::window::Durability;
+use crate::workload::Workload;
 
 /// A saving of more than this is looked into before it is believed: public measurements of whole services have 5 to 30 % by PGO,
 /// 0 to 5 % more by BOLT, and 2 to 7 % of Go programs.

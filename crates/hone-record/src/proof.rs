@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{
-    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, Replica, SAMPLES_BEYOND, SocketBytes,
-    Verdict, WhatIf, Window, Workload,
-};
+use crate::comparison::{Comparison, Verdict};
+use crate::histogram::{Hdr, SAMPLES_BEYOND};
+use crate::machine::Machine;
+use crate::replica::Replica;
+use crate::whatif::{Foreseen, WhatIf};
+use crate::window::{CpuSeconds, Durability, SocketBytes, Window};
+use crate::workload::Workload;
 
 /// What became of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -456,9 +459,9 @@ mod tests {
         window.facts.produce_requests = Some(batches);
         window.facts.target_cpu = Some(CpuSeconds { total_s: seconds / 2.0, user_share: Some(0.5) });
         window.facts.socket_bytes = Some(SocketBytes { sent: records * 100, received: batches * 40 });
-        window.batches = vec![crate::TopicBatches {
+        window.batches = vec![crate::window::TopicBatches {
             topic: "t".to_owned(),
-            source: crate::BatchSource::Fetched,
+            source: crate::window::BatchSource::Fetched,
             batches,
             records,
             bytes: records * 80,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Metric;
+use crate::metric::Metric;
 
 /// What saved windows of two sides say, and what they can't.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

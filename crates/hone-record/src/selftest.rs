@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Machine;
+use crate::machine::Machine;
 
 /// Faults of known size, and what the load saw of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

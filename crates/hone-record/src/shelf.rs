@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Verdict};
+use crate::comparison::Verdict;
+use crate::metric::Metric;
 
 /// The kind under which a file is listed that should be a record and can't be read as one.
 pub const BROKEN: &str = "broken";

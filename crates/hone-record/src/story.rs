@@ -4,10 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    BatchState, Capacity, Ceiling, Curve, Diagnosis, Heatmap, LedgerEntry, Machine, RecordRole, Tuned,
-    Verdict, Window,
-};
+use crate::capacity::{Capacity, Curve};
+use crate::comparison::Verdict;
+use crate::diagnosis::Diagnosis;
+use crate::heatmap::Heatmap;
+use crate::ledger::{LedgerEntry, RecordRole};
+use crate::machine::Machine;
+use crate::optimization::Ceiling;
+use crate::proof::BatchState;
+use crate::tuned::Tuned;
+use crate::window::Window;
 
 /// What was tried, in the order of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -325,8 +331,8 @@ mod tests {
                 chapter("client: linger=5ms", "replaced", None, "a"),
                 chapter("client: codec=lz4", "accepted", better, "a"),
                 chapter("client: codec=lz4", "put back", Some(Verdict::Worse), "a"),
-                chapter("client: linger=20ms", crate::NOT_SHOWN_AGAIN, Some(Verdict::NotShown), "a"),
-                chapter(crate::ALL_TOGETHER, "accepted", better, "a"),
+                chapter("client: linger=20ms", crate::ledger::NOT_SHOWN_AGAIN, Some(Verdict::NotShown), "a"),
+                chapter(crate::ledger::ALL_TOGETHER, "accepted", better, "a"),
             ],
             ..Story::default()
         };

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Altitude, BatchState, Comparison, Decision, Estimate, Expectation, Foretold, Hope, Judgement, Metric,
-    ProofStep, Together, Tuning, TuningStep, Verdict,
-};
+use crate::comparison::{Comparison, Estimate, Judgement, Verdict};
+use crate::foretelling::{Expectation, Foretold};
+use crate::metric::Metric;
+use crate::proof::{BatchState, Decision, ProofStep};
+use crate::tuning::{Altitude, Hope, Together, Tuning, TuningStep};
 
 /// Of a hope at least this much must come, as of what a replay foretells.
 const CAME_LEAST: f64 = 0.5;
@@ -270,7 +271,7 @@ impl Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuSeconds, SocketBytes};
+    use crate::window::{CpuSeconds, SocketBytes};
 
     fn estimate([ratio, low, high]: [f64; 3]) -> Estimate {
         Estimate {

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BatchState, Decision, Durability, Machine, Metric, Proof, ProofStep, Workload};
+use crate::machine::Machine;
+use crate::metric::Metric;
+use crate::proof::{BatchState, Decision, Proof, ProofStep};
+use crate::window::Durability;
+use crate::workload::Workload;
 
 /// Where a change is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

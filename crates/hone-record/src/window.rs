@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ClimbStep, Hdr, Machine, Metric, PackedHdr, Requirement, SAMPLES_BEYOND, Stalls, TargetBusy,
-    TargetMemory, Throttling, WarmUp, Workload,
-};
+use crate::climb::ClimbStep;
+use crate::histogram::{Hdr, PackedHdr, SAMPLES_BEYOND};
+use crate::machine::Machine;
+use crate::metric::Metric;
+use crate::requirement::Requirement;
+use crate::resources::{TargetBusy, TargetMemory, Throttling, WarmUp};
+use crate::stall::Stalls;
+use crate::workload::Workload;
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Climb;
+use crate::climb::Climb;
 
 /// What sends the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,8 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Call, left};
+use crate::call::Call;
+use crate::left;
 
 /// Waits between two looks at a child grow up to this.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -4,8 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::call::Call;
+use crate::child::Usage;
 use crate::error::Scene;
-use crate::{Call, Finished, Runner, Session, ToolError, Usage};
+use crate::error::ToolError;
+use crate::runner::{Finished, Runner};
+use crate::session::Session;
 
 /// Collects calls and starts nothing. Every call "succeeds" with empty outputs; no promised file appears.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::Call;
+use crate::call::Call;
 use crate::tail::last_lines;
 use crate::tool::Version;
 

@@ -3,9 +3,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use crate::call::Call;
 use crate::child::{run_in_our_place, run_in_our_place_heard};
+use crate::error::ToolError;
 use crate::system::refusal;
-use crate::{Call, ToolError};
 
 /// Runs a program with our own standard input, output and error, in our own process group, until it ends: for a program that
 /// stands in for another one and must not be told from it. Whoever ends our group ends it too, and it dies with us. The call's

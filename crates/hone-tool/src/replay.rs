@@ -9,9 +9,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::Call;
+use crate::child::Usage;
 use crate::error::Scene;
+use crate::error::ToolError;
+use crate::runner::{Finished, Runner};
+use crate::session::Session;
 use crate::system::file_name_of;
-use crate::{Call, Finished, Runner, Session, ToolError, Usage};
 
 /// One recorded call. It lies in `<step>-<n>/transcript.json`, beside `stdout`, `stderr` and `file-<i>` for the i-th
 /// promised file; `n` counts the calls of that step from 1.

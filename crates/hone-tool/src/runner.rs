@@ -5,8 +5,11 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::call::Call;
+use crate::child::Usage;
 use crate::error::Scene;
-use crate::{Call, Session, ToolError, Usage};
+use crate::error::ToolError;
+use crate::session::Session;
 
 /// No more of a log is read into memory than this.
 const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::call::Call;
+use crate::child::Usage;
 use crate::child::{Group, Pause, members, send};
 use crate::error::Scene;
+use crate::error::ToolError;
+use crate::interrupt;
 use crate::signals::{SignalState, is_pending};
 use crate::system::{Logs, unwaitable};
-use crate::{Call, ToolError, Usage, interrupt};
 
 /// How much of a session's output a search for a line reads at most.
 const SEARCH_BYTES: usize = 16 * 1024 * 1024;

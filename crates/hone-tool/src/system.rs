@@ -9,11 +9,15 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::call::{Call, Promise};
 use crate::child::{Group, Pause};
 use crate::error::Scene;
+use crate::error::{Lack, ToolError};
+use crate::interrupt;
 use crate::replay::Recorder;
+use crate::runner::{Conversation, Finished, Runner};
+use crate::session::Session;
 use crate::tail::last_line;
-use crate::{Call, Conversation, Finished, Lack, Promise, Runner, Session, ToolError, interrupt};
 
 /// Between TERM and KILL, for a call that is ended from outside.
 const GRACE: Duration = Duration::from_secs(2);

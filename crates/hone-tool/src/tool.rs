@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use hone_record::ToolReceipt;
 
+use crate::call::Call;
 use crate::child::Group;
+use crate::error::ToolError;
 use crate::error::status_words;
-use crate::{Call, ToolError};
 
 /// A program that can't name its version within this time is not usable.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);

@@ -11,9 +11,10 @@ use crate::clients::engine;
 use crate::notation::{Share, Written, mean_bytes, payload};
 use crate::optimize::tree::{self, Variant};
 use crate::ready::Ready;
+use crate::spelling::{did_you_mean, nearest};
 pub(crate) use gate::GateWishes;
 use target::TargetFile;
-pub(crate) use target::{Form, Target};
+use target::{Form, Target};
 pub(crate) use wish::ProfileWish;
 
 mod gate;
@@ -879,19 +880,6 @@ fn with_nearest(message: &str) -> String {
         Some(_) if first_line.ends_with("expected a string") => format!("{first_line}: write it in quotes"),
         _ => first_line.to_owned(),
     }
-}
-
-pub(crate) fn did_you_mean(near: Option<&str>) -> String {
-    near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
-}
-
-/// The most similar word, if one is similar at all (Jaro-Winkler above 0.75 tells a slip from another word).
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .map(|(_, candidate)| candidate)
 }
 
 /// The line on which a key of a table is set, or that of the table, for problems that are found after parsing. The table

@@ -61,6 +61,7 @@ mod rounds;
 mod selftest;
 mod serve;
 mod show;
+mod spelling;
 mod standing;
 mod starter;
 mod story;

@@ -8,7 +8,7 @@ use hone_load::sizes::mean_of;
 use hone_record::{Keys, Payload, Schedule, Sizes};
 use serde::Deserialize;
 
-use crate::experiment::{did_you_mean, nearest};
+use crate::spelling::{did_you_mean, nearest};
 
 /// A noun of the records in its written form.
 #[derive(Debug, Clone, PartialEq)]

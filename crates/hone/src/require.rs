@@ -10,7 +10,7 @@ use hone_record::{
 };
 
 use crate::ending::{Ending, Usage};
-use crate::experiment::{did_you_mean, nearest};
+use crate::spelling::{did_you_mean, nearest};
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq)]

@@ -91,7 +91,7 @@ impl BoltTools {
         event: Event,
         data: &Path,
         work: &Path,
-    ) -> Result<Call, crate::Refusal> {
+    ) -> Result<Call, crate::refusal::Refusal> {
         let mut profile = work.join(program.file_name().unwrap_or_default()).into_os_string();
         profile.push(".fdata");
         let kind = if event == Event::Branches { Samples::Branches } else { Samples::Plain };

@@ -27,10 +27,10 @@ pub use calls::{BoltTools, Rung, Samples, Wish, Writes};
 pub use refusal::BoltRefusal;
 pub use said::{DynoRow, Part, Quality, Said, Split};
 
-use crate::Refusal;
 use crate::elf::{FileFacts, file_facts};
 use crate::lock::Lock;
 use crate::perf;
+use crate::refusal::Refusal;
 use crate::workshop::{Built, How};
 use fdata::{Counts, MergedFdata, Weighted};
 use preflight::{Anatomy, Warning};

@@ -79,7 +79,7 @@ pub fn anatomy(path: &Path) -> Result<Anatomy> {
 }
 
 fn refusal(refusal: BoltRefusal) -> anyhow::Error {
-    crate::Refusal::from(refusal).into()
+    crate::refusal::Refusal::from(refusal).into()
 }
 
 pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {

@@ -9,7 +9,7 @@ use anyhow::Context;
 use hone_tool::{Call, Runner, Session};
 
 use super::{CaptureRefusal, ProfileKind};
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// The source of the preload.
 const ORDERLY_EXIT: &str = include_str!("orderly_exit.c");

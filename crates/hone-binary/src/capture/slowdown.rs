@@ -8,7 +8,7 @@ use hone_tool::{Call, Runner};
 use serde::{Deserialize, Serialize};
 
 use super::CaptureRefusal;
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// A burst of the plain program lasts at least so long, so that the driver's own start does not count.
 const BURST: Duration = Duration::from_millis(200);

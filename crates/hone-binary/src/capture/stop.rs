@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::files::Snapshot;
 use super::refusal::{NAME_TOO_LARGE, runtime_said};
 use super::{CaptureRefusal, FileChange, ProfileFiles, ProfileKind, changes};
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// Between two looks at the files while something should be written.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::CaptureRefusal;
-use crate::Refusal;
 use crate::bolt::BoltRefusal;
 use crate::bolt::fdata::{self, FdataFault};
 use crate::profile::Profile;
+use crate::refusal::Refusal;
 
 /// A program that waits may count this many times as much in a second as it did in the rehearsal: a choice, not a constant of nature.
 const TIMES: f64 = 2.0;

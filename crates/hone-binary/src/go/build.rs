@@ -17,11 +17,11 @@ use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
 use super::said::{self, Decisions, Package};
 use super::symbols;
-use crate::Refusal;
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{file_facts, sha256_hex};
 use crate::lock::Lock;
 use crate::pgo::{refuse_if, refuse_same_code};
+use crate::refusal::Refusal;
 use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short};
 
 /// `-pgo` means what it means today since this version.

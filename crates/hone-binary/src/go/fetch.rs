@@ -12,7 +12,7 @@ use url::Url;
 
 use super::pprof::Profile;
 use super::refusal::GoRefusal;
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// A profile may have this many bytes as it is sent.
 const MOST_BYTES: usize = 64 << 20;

@@ -14,7 +14,7 @@ use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
 use super::symbols;
 use super::tables::package_of;
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// A profile of a service has some hundred kB.
 const MOST_BYTES: u64 = 256 << 20;

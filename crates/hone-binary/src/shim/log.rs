@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::command::{Action, Command, Language};
-use crate::sha256_hex;
+use crate::elf::sha256_hex;
 
 /// One action of a compiler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,12 +17,12 @@ use hone_record::{ClientFacts, CpuSeconds, Workload};
 
 use super::protocol::{self, Ended, LINE_LIMIT_BYTES, Ledger, Said};
 use super::{Pulse, material, turns, usual_backlog};
-use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::Clock;
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
+use crate::error::LoadError;
 use crate::join::Placed;
 use crate::live::Progress;
 use crate::recorder::Recorder;
@@ -528,10 +528,10 @@ mod tests {
             address: "127.0.0.1:1".to_owned(),
             variant: String::new(),
             storage: String::new(),
-            topic: crate::Topic::Fresh,
+            topic: crate::run::Topic::Fresh,
             lateness_limit_us: 1.0,
             shard: None,
-            security: crate::Security::default(),
+            security: crate::security::Security::default(),
         };
         let command = ["mortal".to_owned()];
         let mut engine =

@@ -19,12 +19,12 @@ use rdkafka::{ClientConfig, util::get_rdkafka_version};
 use super::settings::{self, STATISTICS_EVERY_MS};
 use super::statistics::{self, Interval};
 use super::{Material, Pulse, material, turns, usual_backlog};
-use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::{CpuTime, threads_named};
 use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
+use crate::error::LoadError;
 use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
@@ -463,10 +463,10 @@ mod tests {
             address: "127.0.0.1:1".to_owned(),
             variant: String::new(),
             storage: String::new(),
-            topic: crate::Topic::Fresh,
+            topic: crate::run::Topic::Fresh,
             lateness_limit_us: 1.0,
             shard: None,
-            security: crate::Security::default(),
+            security: crate::security::Security::default(),
         };
         let given = BTreeMap::from([("message.max.bytes".to_owned(), "1000".to_owned())]);
         let mut engine = Librdkafka::new(&to, &load, &given, "t").unwrap();

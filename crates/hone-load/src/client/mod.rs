@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use hone_record::{Engine, Recording, Workload};
 
-use crate::LoadError;
 use crate::engine::End;
+use crate::error::LoadError;
 use crate::keys::KeySource;
 use crate::payload::Values;
 use crate::recording;

@@ -320,7 +320,7 @@ mod tests {
             },
             variant: String::new(),
             storage: String::new(),
-            topic: crate::Topic::Fresh,
+            topic: crate::run::Topic::Fresh,
             lateness_limit_us: 1.0,
             shard: None,
         };

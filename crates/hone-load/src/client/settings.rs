@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hone_record::Workload;
 use rdkafka::ClientConfig;
 
-use crate::LoadError;
 use crate::admin::CLIENT_ID;
+use crate::error::LoadError;
 use crate::security::Security;
 
 /// Properties that the workload says, with what says them. Aliases of one property stand beside each other.

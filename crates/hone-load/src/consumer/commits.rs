@@ -16,8 +16,8 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::LoadError;
 use crate::admin::Admin;
+use crate::error::LoadError;
 use crate::health::coordinator;
 use crate::security::Door;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use hone_kafka::Frame;
 
 use super::reader::Lane;
-use crate::LoadError;
 use crate::clock::Clock;
+use crate::error::LoadError;
 use crate::fetch::{Wanted, fetch_request};
 use crate::poll::Poll;
 use crate::stream::Stream;

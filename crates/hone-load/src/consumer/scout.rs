@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
-use crate::LoadError;
 use crate::admin::{Admin, TopicLayout, TopicNow};
 use crate::cluster::At;
+use crate::error::LoadError;
 use crate::security::Door;
 use crate::stream::Stream;
 

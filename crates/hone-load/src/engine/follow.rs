@@ -6,8 +6,8 @@ use hone_record::EventKind;
 
 use super::Engine;
 use super::doubt::Doubt;
-use crate::LoadError;
 use crate::admin::TopicLayout;
+use crate::error::LoadError;
 use crate::steward::{Desk, News, Order, Outfit};
 
 /// Between two orders to the steward.

@@ -8,8 +8,8 @@ use hone_kafka::{BatchBuilder, Codec, partition_of_key};
 use hone_record::Workload;
 
 use super::{POOL_BYTES, Pool, Producer, codec_of, encoding, request};
-use crate::LoadError;
 use crate::admin::TopicLayout;
+use crate::error::LoadError;
 use crate::keys::KeySource;
 use crate::payload::Values;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustls::{ClientConfig, ClientConnection};
 
 use super::{Security, login, tls};
-use crate::LoadError;
 use crate::clock::stamp_arrivals;
+use crate::error::LoadError;
 use crate::line::Line;
 use crate::stream::{Stream, TlsStream};
 

@@ -12,7 +12,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::scram::{Exchange, Hash};
 use super::{Mechanism, Sasl};
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::line::Line;
 
 /// The last versions that are not flexible.

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::Tls;
-use crate::LoadError;
+use crate::error::LoadError;
 
 /// Reads the files.
 pub(crate) fn client_config(tls: &Tls) -> Result<Arc<ClientConfig>, LoadError> {

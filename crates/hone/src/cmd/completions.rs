@@ -1,11 +1,10 @@
 //! `hone completions`: what a shell has to know to complete Hone's command line.
 
 use anyhow::Result;
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::Cli;
-use crate::cmd::context::{CliContext, print};
+use crate::cmd::context::print;
 use crate::ending::Ending;
 
 /// Print what makes a shell complete Hone's verbs and options.
@@ -20,9 +19,9 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments, _desk: &CliContext) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, mut program: Command) -> Result<Ending> {
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "hone", &mut text);
+    clap_complete::generate(arguments.shell, &mut program, "hone", &mut text);
     print(&String::from_utf8_lossy(&text))?;
     Ok(Ending::Done)
 }

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use serde::Serialize;
 
-use super::Cli;
 use crate::cmd::context::CliContext;
 use crate::ending::Ending;
 
@@ -30,8 +29,8 @@ struct Pages {
     pages: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
-    let pages = pages();
+pub(crate) fn run(arguments: &Arguments, program: Command, cli: &CliContext) -> Result<Ending> {
+    let pages = pages(program);
     write(&arguments.out, &pages)?;
     let names = pages.into_iter().map(|(name, _)| name).collect();
     let written = Pages { folder: arguments.out.clone(), pages: names };
@@ -51,9 +50,8 @@ fn write(folder: &Path, pages: &[(String, String)]) -> Result<()> {
 }
 
 /// Each page by its file's name.
-fn pages() -> Vec<(String, String)> {
+fn pages(mut all: Command) -> Vec<(String, String)> {
     // Options of all verbs go to where they can be given.
-    let mut all = Cli::command();
     all.build();
     let mut found = Vec::new();
     collect(all, "hone", &mut found);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, Parser, Subcommand};
+use clap::{ArgMatches, Command, CommandFactory as _, Parser, Subcommand};
 
 use self::context::{CliContext, Common};
 use crate::ending::Ending;
@@ -124,9 +124,9 @@ pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
         Verb::Tune(arguments) => tune::run(&arguments, &context),
         Verb::Report(arguments) => report::run(arguments, &context),
         Verb::Serve(arguments) => serve::run(&arguments, &context),
-        Verb::Completions(arguments) => completions::run(&arguments, &context),
-        Verb::Man(arguments) => man::run(&arguments, &context),
-        Verb::Reference(arguments) => reference::run(&arguments, &context),
+        Verb::Completions(arguments) => completions::run(&arguments, Cli::command()),
+        Verb::Man(arguments) => man::run(&arguments, Cli::command(), &context),
+        Verb::Reference(arguments) => reference::run(&arguments, Cli::command()),
         Verb::Version(arguments) => version::run(arguments, &context),
     };
     context.progress.clear();
@@ -136,7 +136,6 @@ pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {

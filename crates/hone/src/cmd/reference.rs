@@ -4,10 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 
-use super::Cli;
-use crate::cmd::context::CliContext;
 use crate::ending::Ending;
 use crate::show;
 
@@ -19,10 +17,10 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments, _desk: &CliContext) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, program: Command) -> Result<Ending> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    for (name, text) in show::reference::pages(Cli::command()) {
+    for (name, text) in show::reference::pages(program) {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
     }

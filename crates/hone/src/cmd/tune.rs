@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
             "set `objective = \"latency-p99\"` in [tune]",
         )?;
     }
-    asked.has_time_for_builds(&estimate)?;
+    asked.has_time_for_builds(estimate.first_change_s)?;
     if let Some(notice) = asked.without_slack() {
         cli.progress.line(&notice);
     }

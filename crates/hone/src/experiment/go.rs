@@ -4,7 +4,8 @@
 use hone_binary::go::{BenchPlan, LEAST_ROUNDS};
 use serde::Deserialize;
 
-use super::{Form, ProfileWish, Wrong, in_optimize};
+use super::target::Form;
+use super::{ProfileWish, Wrong, in_optimize};
 
 /// The keys for Go, checked.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{Form, did_you_mean, nearest};
+use super::target::Form;
 use crate::optimize::tree::{self, Made, Profile, Variant};
+use crate::spelling::{did_you_mean, nearest};
 
 /// How the profile is taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, find_program};
 use crate::ending::Usage;
-use crate::experiment::{self, Experiment, Form};
+use crate::experiment::target::Form;
+use crate::experiment::{self, Experiment};
 use crate::meter::Metrics;
 
 /// Which file, and which program.

@@ -13,7 +13,7 @@ use super::cache::Tree;
 use super::kinds::Kind;
 use super::{Job, cache, outside};
 use crate::ending::Usage;
-use crate::experiment::Form;
+use crate::experiment::target::Form;
 use crate::standing::Standing;
 
 const NOTE: &str = "asked.json";

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Made, Variant};
 use super::{Job, Outcomes, cache, layouts, shop};
-use crate::experiment::Form;
+use crate::experiment::target::Form;
 
 /// The state before, in names of folders and in tables.
 pub(crate) const BASE: &str = "base";

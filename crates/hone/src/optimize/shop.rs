@@ -15,7 +15,7 @@ use super::cache::{self, Cache};
 use super::kinds::Kind;
 use super::steps::Told;
 use super::tree;
-use crate::experiment::Form;
+use crate::experiment::target::Form;
 use crate::experiment::target::{Build, Cargo, Go};
 use crate::show;
 

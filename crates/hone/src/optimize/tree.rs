@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Form, did_you_mean, nearest};
+use crate::experiment::target::Form;
+use crate::spelling::{did_you_mean, nearest};
 
 /// One variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use hone_record::{
     STILL_HELPS, Tuning, TuningStep,
 };
 
-use super::together::harms;
+use super::harm::harms;
 use crate::batch::prove::entry_of;
 use crate::ledger;
 

@@ -10,15 +10,15 @@ use hone_record::{Altitude, Engine, Expectation, Foretold, Hope, Metric, Mode, W
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
-use super::estimate::Estimate;
 use super::propose::LEAST_HOPE;
 use super::{forbid, of_host};
 use crate::climb::Wanted;
 use crate::ending::Usage;
-use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest, usual_effect};
+use crate::experiment::{WorkloadFile, check_name, explain, usual_effect};
 use crate::meter::Metrics;
 use crate::notation::Share;
 use crate::require::{self, Rule};
+use crate::spelling::{did_you_mean, nearest};
 use hone_format::{duration, read_duration_s};
 
 /// All that was asked for, as it is kept for the next attempt.
@@ -568,8 +568,7 @@ impl Asked {
     ///
     /// # Errors
     /// When it can't.
-    pub(crate) fn has_time_for_builds(&self, estimate: &Estimate) -> Result<()> {
-        let needed_s = estimate.first_change_s;
+    pub(crate) fn has_time_for_builds(&self, needed_s: f64) -> Result<()> {
         match self.budget_s {
             Some(budget_s) if self.build.is_some() && budget_s < needed_s => bail!(Usage(format!(
                 "the budget of {} does not reach for the builds: their loads, the first look and one comparison take {} at least, and compilers take their \
@@ -829,7 +828,7 @@ mod tests {
             |loads_s| crate::optimize::takes::Takes { loads_s: [0.0, loads_s, 0.0], ..Default::default() };
         let told = |loads_s| {
             let estimate = asked.estimate(&hone_load::Security::default(), Some(&builds(loads_s))).unwrap();
-            asked.has_time_for_builds(&estimate)
+            asked.has_time_for_builds(estimate.first_change_s)
         };
         told(10.0).unwrap();
         let error = told(900.0).unwrap_err();

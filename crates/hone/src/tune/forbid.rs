@@ -12,7 +12,7 @@ use hone_record::Engine;
 use super::candidate::Candidate;
 use crate::change;
 use crate::ending::Usage;
-use crate::experiment::{did_you_mean, nearest};
+use crate::spelling::{did_you_mean, nearest};
 
 /// Words of a candidate, with what else says the same: whoever forbids one of them means all.
 const SAME: [(&str, &[&str]); 10] = [

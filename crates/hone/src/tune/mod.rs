@@ -6,6 +6,7 @@ pub(crate) mod candidate;
 pub(crate) mod estimate;
 pub(crate) mod file;
 pub(crate) mod forbid;
+mod harm;
 mod lasting;
 pub(crate) mod of_host;
 pub(crate) mod propose;

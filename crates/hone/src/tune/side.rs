@@ -12,9 +12,9 @@ use super::candidate::Candidate;
 use crate::arm::{Arm, Place};
 use crate::change;
 use crate::ending::Usage;
-use crate::experiment::{did_you_mean, nearest};
 use crate::lever::{Lever, Set};
 use crate::meter::Metrics;
+use crate::spelling::{did_you_mean, nearest};
 
 /// What changes are made to: the first state.
 #[derive(Debug, Clone)]

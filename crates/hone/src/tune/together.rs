@@ -7,6 +7,7 @@ use hone_record::{Comparison, Decision, ProofStep, PutBack, Together, TuningStep
 
 use super::book::{PUT_BACK, REPLACED};
 use super::candidate::Candidate;
+use super::harm::{cost_of, harm};
 use super::session::{Question, Session, Standing, Trial};
 
 /// The name of all of them, as in [`hone_record::ALL_TOGETHER`].
@@ -171,22 +172,6 @@ fn most_harmful(without: &[ProofStep]) -> Option<&ProofStep> {
         .map(|(_, step)| step)
 }
 
-/// How bad: not standing the load comes before a broken guard rail, that before what is worse; then by what it costs.
-fn harm(step: &ProofStep) -> Option<(u8, f64)> {
-    let Some(comparison) = &step.comparison else {
-        return (step.decision == Decision::Rejected).then_some((2, 1.0));
-    };
-    let cost = cost_of(comparison).unwrap_or(1.0);
-    let breaks = step.guards.iter().any(|guard| !guard.held);
-    let is_worse = comparison.verdict() == Verdict::Worse;
-    (breaks || is_worse).then_some((u8::from(breaks), cost))
-}
-
-/// Whether a kept change would be put back for what it does to the others.
-pub(super) fn harms(step: &ProofStep) -> bool {
-    harm(step).is_some()
-}
-
 fn harm_in_words(step: &ProofStep) -> String {
     let broken: Vec<String> = step
         .guards
@@ -208,11 +193,6 @@ fn least_worth(without: &[ProofStep]) -> Option<&ProofStep> {
 
 fn ratio_of(comparison: &Comparison) -> Option<f64> {
     Some(comparison.primary()?.estimate.ratio)
-}
-
-/// The ratio as a cost: above 1 where the change makes the others worse, whichever way the metric counts.
-fn cost_of(comparison: &Comparison) -> Option<f64> {
-    Some(comparison.primary()?.estimate.cost_ratio())
 }
 
 /// Of the ratios that the changes have among each other.

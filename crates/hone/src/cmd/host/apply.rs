@@ -12,7 +12,7 @@ use hone_host::kernel::Files;
 use hone_host::origin;
 use hone_host::saved_plan;
 
-use super::Book;
+use super::book::Book;
 use super::plan::{What, kept, made};
 use crate::cmd::context::CliContext;
 use crate::ending::{Ending, NotItsOwn, Usage};

@@ -7,7 +7,7 @@ use clap::Args;
 use hone_host::commit::{self, Recovered, TakenBack, Turn};
 use serde::Serialize;
 
-use super::Book;
+use super::book::Book;
 use crate::cmd::context::CliContext;
 use crate::ending::Ending;
 use crate::show;

@@ -16,7 +16,7 @@ use super::steps::{Phase, Steps};
 use super::tree::{Mix, PGO, Profile};
 use super::{Job, Profiles, Taken};
 use crate::bench::Subject;
-use crate::experiment::Form;
+use crate::experiment::target::Form;
 
 pub(crate) use place::place;
 pub(super) use stack::most_while;

@@ -11,7 +11,7 @@ use hone_record::VariantFacts;
 use hone_tool::interrupt;
 use serde::Serialize;
 
-use crate::experiment::Form;
+use crate::experiment::target::Form;
 use crate::optimize::steps::Told;
 use crate::optimize::{Job, Taken, in_a_line};
 

@@ -1,6 +1,7 @@
 //! Kafka Connect's source connectors, over the Java client.
 
-use super::{Block, Change, Client, Row, Sheet, java, property_lines};
+use super::java;
+use super::model::{Block, Change, Client, Row, Sheet, property_lines};
 
 pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
     let properties = java::properties(change);

@@ -1,6 +1,6 @@
 //! twmb/franz-go.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, go_duration};
+use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps, go_duration};
 
 /// config.go refuses more.
 const LINGER_US_MOST: u64 = 60_000_000;

@@ -1,6 +1,6 @@
 //! Kafka's own producer (kafka-clients).
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines, size};
+use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines, size};
 
 /// Kafka's buffer.memory.
 const BUFFER_BYTES: u64 = 32 << 20;

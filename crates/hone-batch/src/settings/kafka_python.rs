@@ -1,6 +1,6 @@
 //! dpkp/kafka-python.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps};
+use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps};
 
 pub(super) fn sheet(change: &Change) -> Sheet {
     let rows = rows(change);

@@ -1,6 +1,6 @@
 //! tulios/kafkajs, which has no accumulator at all.
 
-use super::{Block, Change, Client, Row, Sheet};
+use super::model::{Block, Change, Client, Row, Sheet};
 
 pub(super) fn sheet(change: &Change) -> Sheet {
     let row = |about, name, default, asked: bool, value: Option<String>| {

@@ -1,6 +1,6 @@
 //! The C library, and what is built on it: confluent-kafka for Python, Go, .NET and Node, rdkafka for Rust, kcat.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines};
+use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines};
 
 /// CONFIGURATION.md's range of linger.ms ends here.
 const LINGER_US_MOST: u64 = 900_000_000;

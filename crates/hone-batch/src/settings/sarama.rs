@@ -1,6 +1,6 @@
 //! IBM/sarama.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, go_duration};
+use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps, go_duration};
 
 pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
     let rows = rows(change, partitions);

@@ -1,6 +1,7 @@
 //! Spring Boot over the Java client.
 
-use super::{Block, Change, Client, Row, Sheet, java};
+use super::java;
+use super::model::{Block, Change, Client, Row, Sheet};
 
 /// Properties that Spring Boot has a name of its own for.
 const OWN: [(&str, &str); 4] = [

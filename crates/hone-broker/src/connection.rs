@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use crate::appends::Stored;
-use crate::keys::Park;
+use crate::keys::call::Park;
 use crate::memory::Counted;
 use crate::outbox::Outbox;
 use crate::security::session::Session;

@@ -10,7 +10,8 @@ use hone_kafka::{Frame, RequestHead, WireError};
 
 use crate::appends::{self, Appends, Destination, Stored, Terms};
 use crate::connection::{Connection, Parked, Slot};
-use crate::keys::{self, Attempt, Call, Outcome, Park, Workspace, throttle};
+use crate::keys::call::{Attempt, Call, Outcome, Park, Workspace};
+use crate::keys::{self, throttle};
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::outbox::give_back;

@@ -17,7 +17,7 @@ use crate::code;
 use crate::connection::{Connection, Parked};
 use crate::cpu::ThreadClock;
 use crate::engine::{Close, Engine};
-use crate::keys::{Attempt, Park};
+use crate::keys::call::{Attempt, Park};
 use crate::mailbox::{Letter, Reply, Ticket};
 use crate::memory::Counted;
 use crate::node::{Node, count};

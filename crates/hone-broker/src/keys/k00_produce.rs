@@ -8,7 +8,7 @@ use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
 use hone_kafka::{BatchError, BatchHeader, Codec, WireError};
 
-use super::{Attempt, Call, Outcome, Workspace};
+use super::call::{Attempt, Call, Outcome, Workspace};
 use crate::appends::{self, Append, Destination, Stored, Terms};
 use crate::code;
 use crate::mailbox::{Letter, Ticket};

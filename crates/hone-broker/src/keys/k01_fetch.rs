@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hone_kafka::{BatchHeader, WireError, batch};
 
-use super::{Attempt, Call, Outcome, Park};
+use super::call::{Attempt, Call, Outcome, Park};
 use crate::code;
 use crate::node::count;
 use crate::partition::{AbortedTransaction, Bounds, FileRange, Partition, ReadError};

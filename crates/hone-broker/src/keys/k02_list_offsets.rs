@@ -5,7 +5,7 @@ use std::io;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::partition::{LEADER_EPOCH, Partition};
 use crate::protocol::Answer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hone_kafka::WireError;
 
-use super::{Call, NOT_ASKED, Outcome};
+use super::call::{Call, NOT_ASKED, Outcome};
 use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::partition::LEADER_EPOCH;

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome, once};
+use super::call::{Call, Outcome, once};
 use crate::code;
 use crate::node::NODE_ID;
 use crate::protocol::Answer;

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Attempt, Call, Outcome, Park};
+use super::call::{Attempt, Call, Outcome, Park};
 use crate::groups::{Join, JoinAnswer, Now};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;

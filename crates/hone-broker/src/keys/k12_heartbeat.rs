@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome, member_identity};
+use super::call::{Call, Outcome, member_identity};
 use crate::groups::Now;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Attempt, Call, Outcome, Park, member_identity};
+use super::call::{Attempt, Call, Outcome, Park, member_identity};
 use crate::groups::{Now, SyncAnswer};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::groups::{CLASSIC, Listed};
 use crate::protocol::{Answer, Fields};

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::session::HandshakeError;

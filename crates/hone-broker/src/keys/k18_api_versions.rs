@@ -3,7 +3,8 @@
 
 use hone_kafka::WireError;
 
-use super::{APIS, Call, Outcome};
+use super::APIS;
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 

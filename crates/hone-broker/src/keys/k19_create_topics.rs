@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::resource::{Refusal, check_replicas, repeated};
-use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::properties::Properties;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::resource::{Refusal, repeated};
-use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::protocol::Answer;

@@ -3,7 +3,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Attempt, Call, Outcome, Park};
+use super::call::{Attempt, Call, Outcome, Park};
 use crate::code;
 use crate::mailbox::Reply;
 use crate::protocol::Answer;

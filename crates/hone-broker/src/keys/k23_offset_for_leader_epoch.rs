@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::partition::{LEADER_EPOCH, Partition};
 use crate::protocol::Answer;

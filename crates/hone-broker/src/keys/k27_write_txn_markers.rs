@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::partition::Partition;

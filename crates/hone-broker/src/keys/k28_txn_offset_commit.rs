@@ -2,8 +2,8 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Attempt, Call, Outcome, Park};
 use super::k08_offset_commit::MOST_METADATA_BYTES;
-use super::{Attempt, Call, Outcome, Park};
 use crate::code;
 use crate::groups::{CommitKind, Now, Who};
 use crate::mailbox::Reply;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::{

@@ -2,9 +2,9 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::k29_describe_acls::{refusal, unknown};
 use super::resource::Refusal;
-use super::{Call, Outcome};
 use crate::code;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::{Operation, Pattern, Permission, Resource, Rule};

@@ -2,9 +2,9 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::k29_describe_acls::{read_filter, refusal};
 use super::resource::Refusal;
-use super::{Call, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::{Filter, Operation, Rule};

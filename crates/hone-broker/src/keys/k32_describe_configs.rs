@@ -2,8 +2,8 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::resource::{Refusal, Resource, repeated};
-use super::{Call, Outcome};
 use crate::code;
 use crate::properties::Row;
 use crate::properties::broker::Scope;

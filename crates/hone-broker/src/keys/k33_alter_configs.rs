@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::resource::{Asked, Refusal, serve_alterations};
-use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::protocol::{Answer, Fields};

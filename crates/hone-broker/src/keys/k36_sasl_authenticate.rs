@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::login::{self, Progress};

@@ -2,8 +2,8 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::resource::{Refusal, check_replicas, refusal, repeated};
-use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::protocol::{Answer, Fields};

@@ -2,8 +2,8 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, Outcome};
 use super::resource::{Asked, Refusal, repeated, serve_alterations};
-use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::properties::{Step, take_step};

@@ -2,8 +2,8 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, NOT_ALLOWED, Outcome};
 use super::resource::{Refusal, check_replicas};
-use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;

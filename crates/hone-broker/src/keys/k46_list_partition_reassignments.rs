@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, NOT_ALLOWED, Outcome};
+use super::call::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;

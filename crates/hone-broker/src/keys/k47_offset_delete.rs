@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hone_kafka::WireError;
 
-use super::{Attempt, Call, Outcome, Park};
+use super::call::{Attempt, Call, Outcome, Park};
 use crate::code;
 use crate::mailbox::Reply;
 use crate::offsets::Place;

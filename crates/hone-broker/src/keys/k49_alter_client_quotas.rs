@@ -2,9 +2,9 @@
 
 use hone_kafka::WireError;
 
+use super::call::{Call, NOT_ALLOWED, Outcome};
 use super::k48_describe_client_quotas::{CLIENT_ID, USER};
 use super::resource::Refusal;
-use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::{Change, Entity, Quota, Whom};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hone_kafka::WireError;
 
-use super::{Call, NOT_ALLOWED, Outcome};
+use super::call::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::partition::Partition;
 use crate::protocol::Answer;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use hone_kafka::WireError;
 use regex::{Regex, RegexBuilder};
 
-use super::{Call, Outcome, once};
+use super::call::{Call, Outcome, once};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome, once};
+use super::call::{Call, Outcome, once};
 use crate::code;
 use crate::groups::{ConsumerDescription, ConsumerMemberDescription};
 use crate::protocol::Answer;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::properties::Owner;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::nonce;
 use super::session::{Session, Step};
-use crate::keys::{Attempt, Park};
+use crate::keys::call::{Attempt, Park};
 use crate::mailbox::{Reply, Ticket};
 use crate::node::Node;
 

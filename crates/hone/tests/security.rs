@@ -164,7 +164,7 @@ fn tls_to_a_plain_port_and_the_reverse_are_told_apart_from_a_broken_broker() {
     let (certificate, key) = (papers.text("broker.pem"), papers.text("broker.key"));
     let tls = broker(&["--tls-cert", &certificate, "--tls-key", &key]);
     let ran = load(&tls.address, &[]).expect_code(1);
-    assert!(ran.stderr.contains("(--tls)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("next: add --tls"), "{}", ran.stderr);
 }
 
 /// A TLS library that answers a foreign first message as most do: with an alert.
@@ -177,7 +177,7 @@ fn an_alert_in_answer_to_a_plain_question_is_recognised() {
         let _ = stream.read(&mut [0; 1024]);
         stream.write_all(&[21, 3, 3, 0, 2, 2, 70]).unwrap();
     });
-    load(&address, &[]).expect_code(1).expect_error("speaks TLS").expect_error("(--tls)");
+    load(&address, &[]).expect_code(1).expect_error("speaks TLS").expect_error("next: add --tls");
     server.join().unwrap();
 }
 

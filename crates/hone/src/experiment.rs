@@ -13,8 +13,8 @@ use crate::optimize::tree::{self, Variant};
 use crate::ready::Ready;
 use crate::spelling::{did_you_mean, nearest};
 pub(crate) use gate::GateWishes;
+use target::Target;
 use target::TargetFile;
-use target::{Form, Target};
 pub(crate) use wish::ProfileWish;
 
 mod gate;
@@ -905,6 +905,7 @@ pub(crate) fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::target::Form;
     use super::*;
     use hone_record::Engine;
 

@@ -126,7 +126,7 @@ fn settings_that_make_no_sense() {
     for (option, value, expected) in [
         ("--rate", "0", "requests_per_s"),
         ("--rate", "nan", "requests_per_s"),
-        ("--duration", "-1", "duration_s"),
+        ("--duration", "-1", "invalid duration `-1`"),
         ("--records", "0", "records_per_batch: must lie between 1 and"),
         ("--payload", "ordres", "`ordres` is unknown; there are: bytes, file:PATH, orders, telemetry"),
         ("--compression", "brotli", "`brotli` is not one of none, gzip, snappy, lz4, zstd"),

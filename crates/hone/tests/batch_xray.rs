@@ -342,7 +342,8 @@ fn the_right_to_read_is_enough_and_without_it_the_way_is_told() {
     assert_eq!(open["body"]["topics"][0]["records"], 1, "{open:#}");
     look(&["closed"])
         .expect_code(1)
-        .expect_error("TOPIC_AUTHORIZATION_FAILED; reading it needs READ and DESCRIBE");
+        .expect_error("TOPIC_AUTHORIZATION_FAILED")
+        .expect_error("next: grant this user the topic's rights: DESCRIBE and READ");
     let all = look(&[]).expect_code(0).json();
     assert_eq!(all["body"]["topics"].as_array().unwrap().len(), 1, "only what may be seen: {all:#}");
 }

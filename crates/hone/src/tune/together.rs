@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use anyhow::Result;
-use hone_record::{Comparison, Decision, ProofStep, PutBack, Together, TuningStep, Verdict};
+use hone_record::{Comparison, Decision, ProofStep, PutBack, Together, TuningStep};
 
 use super::book::{PUT_BACK, REPLACED};
 use super::candidate::Candidate;
@@ -204,6 +204,8 @@ fn product(without: &[ProofStep]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use hone_record::Guard;
+
+    use hone_record::Verdict;
 
     use super::*;
 

@@ -84,7 +84,7 @@ pub enum LoadError {
         advice: String,
     },
     /// A TLS port that was talked to in plain.
-    #[error("{address} speaks TLS, and was asked without")]
+    #[error("{address} speaks TLS, and Hone connected without it")]
     SpeaksTls {
         /// `host:port`.
         address: String,
@@ -163,7 +163,7 @@ impl LoadError {
         let next = match self {
             Self::Connect { address, .. } => format!("check that a broker listens on {address}, or give another address"),
             Self::NoneAnswers { .. } => "check that the brokers listen there, or give other addresses".to_owned(),
-            Self::Broken { address, .. } => format!("look into the log of {address} for its side of it"),
+            Self::Broken { address, .. } => format!("check the log of {address}, which names the reason"),
             Self::Garbage { address, .. } => format!("check that {address} is a Kafka listener, and not an HTTP or admin port"),
             Self::Tls { advice, .. } | Self::Login { advice, .. } => advice.clone(),
             Self::SpeaksTls { .. } => "add --tls, or give the address of a listener without TLS".to_owned(),

@@ -5,17 +5,15 @@ use std::io::Write as _;
 use crate::ending::{Usage, WayOn};
 use crate::experiment::ExperimentError;
 
-/// An error as a user reads it: what was tried, why it failed, and what to do next.
+/// An error as a user reads it: what failed, why, and what to do next. The remedy comes before the way to go on.
 fn told(error: &anyhow::Error) -> String {
-    let way_on = error.downcast_ref::<WayOn>().map(|way_on| way_on.0.as_str());
+    let way_on = error.downcast_ref::<WayOn>().map(|way_on| way_on.0.clone());
     let words: Vec<String> =
-        error.chain().map(ToString::to_string).filter(|words| way_on != Some(words)).collect();
+        error.chain().map(ToString::to_string).filter(|words| way_on.as_ref() != Some(words)).collect();
     let words = words.join(": ");
     let of_load = || error.chain().find_map(|cause| cause.downcast_ref::<hone_load::LoadError>()?.next());
-    match way_on.map(str::to_owned).or_else(|| if words.contains(NEXT) { None } else { of_load() }) {
-        Some(next) => format!("{words}{NEXT}{next}"),
-        None => words,
-    }
+    let remedy = if words.contains(NEXT) { None } else { of_load() };
+    [remedy, way_on].into_iter().flatten().fold(words, |text, next| text + NEXT + &next)
 }
 
 /// What stands before the step that an error advises.
@@ -33,7 +31,7 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Tells an error. Nobody may be left to hear it, which is no second one.
+/// Prints an error. A closed stderr is no second error.
 pub(crate) fn report(error: &anyhow::Error) {
     let is_full = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value == "full");
     let text = if is_full { format!("{error:?}") } else { told(error) };
@@ -62,9 +60,12 @@ mod tests {
     fn an_error_of_the_load_brings_its_next_step_unless_another_is_there() {
         let refused = || hone_load::LoadError::SpeaksTls { address: "b:1".to_owned() };
         let error = anyhow::Error::from(refused()).context("topic t");
-        assert!(told(&error).contains("asked without\n  next: add --tls"), "{}", told(&error));
+        assert!(told(&error).contains("connected without it\n  next: add --tls"), "{}", told(&error));
         let other = anyhow::Error::from(refused()).context("topic t\n  next: read");
         assert_eq!(told(&other).matches("next:").count(), 1);
+        let resumed = anyhow::Error::from(refused()).context(WayOn("to go on: hone compare".to_owned()));
+        assert!(told(&resumed).contains("next: add --tls"), "{}", told(&resumed));
+        assert!(told(&resumed).ends_with("\n  next: to go on: hone compare"), "{}", told(&resumed));
     }
 
     /// Of two ways on one would measure the same again.

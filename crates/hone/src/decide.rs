@@ -1,6 +1,7 @@
 //! Whether a change is kept: the comparator's verdict, and guard rails that are counts and rules of the user's.
 
 use anyhow::{Result, bail};
+use hone_format::percent;
 use hone_record::{BatchState, Comparison, Decision, Guard, Metric, PairKind, Verdict, Window};
 
 use crate::drive::{GaveUp, in_one_line, refused_arm};
@@ -132,7 +133,6 @@ pub(crate) fn not_to_be_had(error: &anyhow::Error) -> Option<String> {
 
 /// Guard rails that are counts, which the comparator's ratios can't hold.
 pub(crate) fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guard> {
-    let percent = |share: f64| format!("{} %", hone_format::measured(share * 100.0));
     let mut guards = vec![Guard {
         rule: "failed requests".to_owned(),
         seen: format!("{} before, {} after", percent(before.failed_share()), percent(after.failed_share())),

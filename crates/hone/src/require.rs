@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hone_format::{count, measured, read_duration_s, time_us};
+use hone_format::{count, measured, percent, read_duration_s, time_us};
 use hone_record::{
     Bounds, EndToEnd, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, Workload, percentile,
     samples_for,
@@ -160,7 +160,7 @@ impl Unit {
             Self::Requests | Self::Records => format!("{}/s", measured(value)),
             Self::Count if value.fract() == 0.0 => count(value as u64),
             Self::Count => measured(value),
-            Self::Share => format!("{} %", measured(value * 100.0)),
+            Self::Share => percent(value),
         }
     }
 
@@ -262,8 +262,8 @@ impl Told {
 }
 
 fn too_few(latency: &Hdr, quantile: f64) -> String {
-    let needed = measured(samples_for(quantile) as f64);
-    format!("too few samples: {}, needed {needed}", measured(latency.count() as f64))
+    let needed = count(samples_for(quantile));
+    format!("too few samples: {}, needed {needed}", count(latency.count()))
 }
 
 impl fmt::Display for What {

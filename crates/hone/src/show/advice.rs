@@ -1,7 +1,7 @@
 //! What to set for a topic, in words.
 
 use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, LESS_OFTEN, UNTUNABLE, of_a_waiting_sender};
-use hone_format::{bytes, measured};
+use hone_format::{bytes, measured, percent};
 use hone_record::{AdvisedEffect, BatchAdvice};
 
 /// One sentence or two; where records have keys, what helps where no linger does is of those.
@@ -28,9 +28,9 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
             )
         }
         BatchAdvice::Commits { share, tolerable_ms, effect } => format!(
-            "{LESS_OFTEN}; {} % of the batches end with their transaction, so no linger that you tolerate helps much \
+            "{LESS_OFTEN}; {} of the batches end with their transaction, so no linger that you tolerate helps much \
              ({tolerable_ms} ms: {}){UNTUNABLE}",
-            measured(100.0 * share),
+            percent(*share),
             effect_words(effect)
         ),
         BatchAdvice::Keep => {
@@ -45,10 +45,10 @@ pub(crate) fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
 
 /// Batches first, then their size, and what it costs.
 fn effect_words(effect: &AdvisedEffect) -> String {
-    let share = 100.0 * effect.batches_change.abs();
+    let share = percent(effect.batches_change.abs());
     let batches = match effect.batches_change <= 0.0 {
-        true => format!("{} % fewer batches", measured(share)),
-        false => format!("{} % more batches", measured(share)),
+        true => format!("{share} fewer batches"),
+        false => format!("{share} more batches"),
     };
     let longer = if effect.wait_ms_p50_change < 0.0 { "shorter" } else { "longer" };
     format!(

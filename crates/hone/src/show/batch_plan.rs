@@ -80,17 +80,17 @@ fn cpu(plan: &BatchPlan) -> Option<String> {
     let cpu = of(plan, "cpu")?;
     Some(match cpu.ceiling {
         Some(cores) => {
-            let percent = |cores_then: f64| measured(100.0 * cores_then / cores);
+            let used = |cores_then: f64| measured(100.0 * cores_then / cores);
             let is_above = cpu.then.high > cpu.most_share * cores;
             let most = match is_above {
-                true => format!(", {} % allowed", measured(100.0 * cpu.most_share)),
+                true => format!(", {} allowed", percent(cpu.most_share)),
                 false => String::new(),
             };
             format!(
                 "CPU {} % [{}, {}] of {} cores{most}{}",
-                percent(cpu.then.value),
-                percent(cpu.then.low),
-                percent(cpu.then.high),
+                used(cpu.then.value),
+                used(cpu.then.low),
+                used(cpu.then.high),
                 measured(cores),
                 peak(cpu, cores)
             )

@@ -61,7 +61,7 @@ pub(crate) fn foretelling(found: &Foretelling) -> String {
         "Evidence: {}\nFrom {}; {} instructions of its order, replayed\n{}\n  What will it do?  {}\n  rule  {}\n",
         Evidence::Simulated.words(),
         found.source,
-        measured(found.replayed as f64),
+        count(found.replayed),
         layouts(&columns),
         expectation(found.expected),
         found.rule
@@ -135,7 +135,7 @@ fn shares(slots: &Slots) -> String {
 }
 
 fn misses(counted: &Counted) -> String {
-    let title = vec![format!("misses in 1,000 of {} instructions", measured(counted.instructions as f64))];
+    let title = vec![format!("misses in 1,000 of {} instructions", count(counted.instructions))];
     let row = |missed: &Missed| vec![format!("  {}", missed.structure), measured(missed.per_1000)];
     let rows: Vec<Vec<String>> = std::iter::once(title).chain(counted.misses.iter().map(row)).collect();
     table(&rows) + &counted.notes.iter().map(|note| format!("  note: {note}\n")).collect::<String>()

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::table::table;
-use crate::diagnose::gate::{Budget, Gate, Held, Outcome};
 use hone_format::{change, exact_percent, measured};
 
-/// A measured that differs more than this between repeats of the same guards little.
+use super::table::table;
+use crate::diagnose::gate::{Budget, Gate, Held, Outcome};
+
+/// A figure that differs more than this between repeats of the same guards little.
 const WIDE: f64 = 0.25;
 
 /// From here on a change is told as a factor.

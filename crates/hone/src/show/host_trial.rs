@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_format::{count, measured, time_us};
+use hone_format::{count, measured, percent, time_us};
 use hone_record::{
     BatchState, HostTrial, Judgement, Metric, STALL_FROM_MS, StallCounts, TriedKnob, UntriedKnob, Verdict,
 };
@@ -191,7 +191,7 @@ fn plain(state: &BatchState, quantile: Option<f64>) -> String {
 }
 
 fn failed(state: &BatchState) -> String {
-    format!("{} %", measured(state.failed_share() * 100.0))
+    percent(state.failed_share())
 }
 
 fn stalls(counts: &StallCounts) -> String {

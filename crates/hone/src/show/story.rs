@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_format::{bytes, change, count, measured, time_us};
+use hone_format::{bytes, change, count, measured, percent, time_us};
 use hone_record::{
     BatchState, Chapter, Fate, Fates, Hope, LedgerEntry, Metric, STORY_QUANTILES, Story, Tuned,
 };
@@ -119,7 +119,7 @@ fn tried(story: &Story, fates: &Fates<'_>, skipped: usize) -> String {
 
 /// What a change was hoped to save, in a cell.
 fn hoped(hope: &Hope) -> String {
-    if hope.is_unsaid { "not said".to_owned() } else { format!("{} %", measured(hope.share * 100.0)) }
+    if hope.is_unsaid { "not said".to_owned() } else { percent(hope.share) }
 }
 
 /// Where the time went, what each change was hoped to save, what came, and what all of it is worth.

@@ -1,6 +1,6 @@
 //! The receipt of a build as text.
 
-use hone_format::measured;
+use hone_format::count;
 use serde::Serialize;
 
 /// What this program was made of, and what it is.
@@ -57,12 +57,8 @@ pub(crate) fn text(receipt: &Receipt) -> String {
     if receipt.instrumented {
         lines.push("counters  this build counts for a profile, and is slow".to_owned());
     }
-    lines.push(format!("code      {} bytes", measured(receipt.text_bytes as f64)));
-    lines.push(format!(
-        "program   {} bytes, SHA-256 {}",
-        measured(receipt.program_bytes as f64),
-        receipt.sha256
-    ));
+    lines.push(format!("code      {} bytes", count(receipt.text_bytes)));
+    lines.push(format!("program   {} bytes, SHA-256 {}", count(receipt.program_bytes), receipt.sha256));
     lines.push(format!("build-id  {}", receipt.build_id.as_deref().unwrap_or("none")));
     lines.join("\n") + "\n"
 }

@@ -115,7 +115,7 @@ fn part(part: f64, of: f64) -> Option<f64> {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| hone_format::NONE.to_owned(), hone_format::percent)
+    share.map_or_else(|| "-".to_owned(), hone_format::percent)
 }
 
 fn shortened(name: &str) -> String {

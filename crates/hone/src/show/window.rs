@@ -216,7 +216,7 @@ fn outcome_words(window: &Window) -> String {
         Outcome::Saturated { backlog_requests } => format!(
             "saturated: the backlog only grew, to {} requests; percentiles would only measure the length of the run. \
              Ask for fewer requests per second",
-            measured(*backlog_requests as f64)
+            count(*backlog_requests)
         ),
         Outcome::GeneratorLate { lateness_us_p99, limit_us } => format!(
             "the generator could not keep its schedule (p99 {} late, limit {}): the run failed, not the target. Ask \

@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::bolt::{Said, fdata, preflight};
-use crate::gcov;
 use crate::go::{self, Merger, Profile, table};
 use crate::lock::Lock;
 use crate::samples::Samples;
-use crate::{kept, linkmap};
+use crate::{gcov, kept, linkmap};
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use hone_kafka::{Codec, ProduceFrame, batch, batches, codec, records};
 use hone_record::{SmokeTest, Workload};
 
-use crate::admin::TopicLayout;
-use crate::admin::{Admin, CLIENT_ID};
+use crate::admin::{Admin, CLIENT_ID, TopicLayout};
 use crate::connection::{Cargo, Connection};
 use crate::error::LoadError;
 use crate::frames::{Request, codec_of, encoding};

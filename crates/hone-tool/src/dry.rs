@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::call::Call;
 use crate::child::Usage;
-use crate::error::Scene;
-use crate::error::ToolError;
+use crate::error::{Scene, ToolError};
 use crate::runner::{Finished, Runner};
 use crate::session::Session;
 

@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
 use crate::child::Usage;
-use crate::error::Scene;
-use crate::error::ToolError;
+use crate::error::{Scene, ToolError};
 use crate::runner::{Finished, Runner};
 use crate::session::Session;
 use crate::system::file_name_of;

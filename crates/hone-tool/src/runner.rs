@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::call::Call;
 use crate::child::Usage;
-use crate::error::Scene;
-use crate::error::ToolError;
+use crate::error::{Scene, ToolError};
 use crate::session::Session;
 
 /// No more of a log is read into memory than this.

@@ -8,10 +8,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use crate::call::Call;
-use crate::child::Usage;
-use crate::child::{Group, Pause, members, send};
-use crate::error::Scene;
-use crate::error::ToolError;
+use crate::child::{Group, Pause, Usage, members, send};
+use crate::error::{Scene, ToolError};
 use crate::interrupt;
 use crate::signals::{SignalState, is_pending};
 use crate::system::{Logs, unwaitable};

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::call::{Call, Promise};
 use crate::child::{Group, Pause};
-use crate::error::Scene;
-use crate::error::{Lack, ToolError};
+use crate::error::{Lack, Scene, ToolError};
 use crate::interrupt;
 use crate::replay::Recorder;
 use crate::runner::{Conversation, Finished, Runner};

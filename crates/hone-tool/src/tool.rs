@@ -12,8 +12,7 @@ use hone_record::ToolReceipt;
 
 use crate::call::Call;
 use crate::child::Group;
-use crate::error::ToolError;
-use crate::error::status_words;
+use crate::error::{ToolError, status_words};
 
 /// A program that can't name its version within this time is not usable.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);

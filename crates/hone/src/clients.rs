@@ -1,6 +1,5 @@
 //! Client programs that send a load: started through the door, watched, and ended with the load.
 
-use hone_record::Engine;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use hone_host::cpu::{self, CpuSample};
 use hone_load::{Launched, Launcher, Watch};
-use hone_record::CpuSeconds;
+use hone_record::{CpuSeconds, Engine};
 use hone_tool::{Call, Conversation, Runner, Session, System};
 
 /// Starts client programs, each with a folder of its own.

@@ -18,9 +18,7 @@ use hone_tool::{Runner, ToolError, interrupt};
 
 use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
-use crate::change;
 use crate::clients::Clients;
-use crate::climb;
 use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
@@ -30,6 +28,7 @@ use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::targets::Targets;
 use crate::warmth::Looker;
+use crate::{change, climb};
 
 /// Everything a comparison needs.
 pub(crate) struct Contest<'a> {

@@ -9,12 +9,12 @@ use hone_diagnose::heatmap::{self, Asked, Classic};
 use hone_diagnose::model::{self, Depth, Part, Run};
 use hone_diagnose::trace::TraceFolder;
 use hone_diagnose::{callgrind, perf};
+use hone_format::count;
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
 use crate::diagnose::{branched, image, notes_of_samples, read_samples};
 use crate::ending::Usage;
 use crate::folder::read_record;
-use hone_format::count;
 
 /// More than this is no file of callgrind's, and no heatmap.
 const MOST_BYTES: u64 = 256 << 20;

@@ -16,13 +16,12 @@ use serde::Deserialize;
 use crate::batch::prove;
 use crate::ending::Usage;
 use crate::folder::TRIED;
-use crate::gate;
 use crate::host::trial;
 use crate::ledger::{self, NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of};
 use crate::optimize::ledger as edges;
 use crate::reader::{self, Reader, record as record_by};
-use crate::show;
 use crate::tune::book;
+use crate::{gate, show};
 
 /// The note of `hone tune` that has the ceilings of the builds that it made: their run ends before it has a record of its own.
 pub(crate) const CEILINGS: &str = "ceilings.json";

@@ -6,9 +6,8 @@ use hone_record::{Durability, Environment, Machine, PmuState, Workload};
 
 use super::{paragraph, section};
 use crate::escape::{Element, Markup, el};
-use crate::quantity;
-use crate::sentence;
 use crate::table::{Cell, Column, Table};
+use crate::{quantity, sentence};
 
 /// What an acknowledgement promised under these loads; nothing where there are none and the target states nothing.
 pub(crate) fn durability(class: &Durability, loads: &[&Workload]) -> Option<Element> {

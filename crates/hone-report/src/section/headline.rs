@@ -8,8 +8,7 @@ use hone_record::{
 use super::{in_order, is_ground, paragraph, rates};
 use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
-use crate::quantity;
-use crate::sentence;
+use crate::{quantity, sentence};
 
 /// Of an optimisation: the decision, the first comparison's verdict, then the others'.
 pub(crate) fn optimization(optimization: &Optimization) -> Element {

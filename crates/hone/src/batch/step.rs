@@ -5,9 +5,8 @@ use hone_batch::settings::{self, Client};
 use hone_record::{BatchForetold, Body as _, Change, Engine, Envelope, WhatIf, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::change;
 use crate::ending::Usage;
-use crate::producer;
+use crate::{change, producer};
 
 /// Kinds of changes of `hone compare` that are changes of a load.
 const KINDS: [&str; 3] = ["client", "load", "topic"];

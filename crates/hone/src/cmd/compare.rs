@@ -18,8 +18,6 @@ use super::saved;
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use crate::arm::{self, Arm, Place};
-use crate::budget;
-use crate::change;
 use crate::climb::Wanted;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::drive::{Clock, Contest, compare};
@@ -30,9 +28,8 @@ use crate::meter::Metrics;
 use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
-use crate::targets;
 use crate::topics::{self, Topics, all_looked_after};
-use crate::{ledger, left, show};
+use crate::{budget, change, ledger, left, show, targets};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {

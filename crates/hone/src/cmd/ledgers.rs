@@ -10,12 +10,11 @@ use hone_ledger::{Checked, Ledger, Line};
 use hone_store::Store;
 
 use super::ledger::found_at;
-use crate::archive;
 use crate::cmd::context::CliContext;
 use crate::ending::Ending;
 use crate::fleet::host_of;
-use crate::show;
 use crate::show::ledger::{PulledLedgers, PushedLedger};
+use crate::{archive, show};
 
 /// Of a host's ledger in its place.
 const ENDING: &str = ".jsonl";

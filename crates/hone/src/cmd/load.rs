@@ -22,8 +22,7 @@ use crate::load_file::LoadFile;
 use crate::meter::Metrics;
 use crate::output::{Output, SeriesFile};
 use crate::require::{self, Rule};
-use crate::selftest;
-use crate::show;
+use crate::{selftest, show};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///

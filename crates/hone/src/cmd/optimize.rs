@@ -10,7 +10,6 @@ use hone_record::Foretold;
 use hone_tool::{System, interrupt};
 
 use super::report;
-use crate::bench;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::ending::Ending;
 use crate::experiment::{self, Asked, Experiment};
@@ -19,7 +18,7 @@ use crate::optimize::steps::{self, DoneStep, Phase, PhaseEnd};
 use crate::optimize::takes::{self, MAKING, Takes};
 use crate::optimize::tree::BASELINE;
 use crate::optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
-use crate::show;
+use crate::{bench, show};
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
 ///

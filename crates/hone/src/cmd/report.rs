@@ -12,8 +12,7 @@ use hone_record::{
 
 use crate::cmd::context::{CliContext, print};
 use crate::ending::{Ending, Usage};
-use crate::folder::RESULTS;
-use crate::folder::read_record;
+use crate::folder::{RESULTS, read_record};
 use crate::reader::{self, Caller, Reader, record as record_by};
 use crate::story::Beside;
 use crate::{ledger, show, story};

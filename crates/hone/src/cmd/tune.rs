@@ -12,22 +12,16 @@ use hone_tool::System;
 
 use super::security::SecurityOptions;
 use super::{optimize, report};
-use crate::arm;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::ending::{Ending, Usage, WayOn};
 use crate::folder::RunFolder;
-use crate::ledger;
-use crate::left;
-use crate::lever;
 use crate::optimize::Findings;
 use crate::progress::Progress;
-use crate::show;
 use crate::standing::Standing;
-use crate::story;
-use crate::targets;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
 use crate::tune::session::{Session, pairs_s};
+use crate::{arm, ledger, left, lever, show, story, targets};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///

@@ -7,12 +7,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use hone_diagnose::model::{self, PAGE_BITS, Run};
 use hone_diagnose::perf::{self, Samples, Split};
+use hone_format::count;
 use hone_record::{
     CodeSplit, Diagnosis, Evidence, Footprint, Lever, Watched, WatchedFunction, WatchedThread, demangled,
 };
 
 use super::{image, notes_of};
-use hone_format::count;
 
 /// Threads that are told alone.
 pub(super) const MOST_THREADS: usize = 8;

@@ -26,11 +26,10 @@ use crate::arm::{Arm, Place};
 use crate::bench::{self, Bench};
 use crate::ending::NotItsOwn;
 use crate::folder::{RunFolder, read_record};
-use crate::ledger;
 use crate::meter::Metrics;
 use crate::progress::Progress;
-use crate::show;
 use crate::standing::Standing;
+use crate::{ledger, show};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -26,8 +26,7 @@ use super::provenance::{Part, WentIn};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Counting, failed};
 use crate::arm::Reset;
-use crate::diagnose;
-use crate::show;
+use crate::{diagnose, show};
 
 /// The builds of a search are as many as so many culprits need; with more of them innocent functions are left alone, too.
 const MOST_CULPRITS: u32 = 4;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
+use hone_format::count;
 use hone_record::{Ceiling, Outcome, Window, Workload};
 
 use super::Job;
 use super::steps::Told;
 use super::tree::BASELINE;
 use crate::arm::Arm;
-use hone_format::count;
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
 pub(super) const CEILING_PROBE_S: f64 = 3.0;

@@ -10,13 +10,11 @@ use hone_binary::go::{GoPgo, GoTarget};
 use hone_binary::recipe::{Recipe, RecipeWorkshop, sugar};
 use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, ProfileForm, Workshop};
 
-use super::Job;
 use super::cache::{self, Cache};
 use super::kinds::Kind;
 use super::steps::Told;
-use super::tree;
-use crate::experiment::target::Form;
-use crate::experiment::target::{Build, Cargo, Go};
+use super::{Job, tree};
+use crate::experiment::target::{Build, Cargo, Form, Go};
 use crate::show;
 
 impl<'a> Job<'a> {

@@ -21,9 +21,8 @@ use super::check::trouble_of;
 use super::steps::Told;
 use super::{Job, Left, slow};
 use crate::arm::{Arm, Place, Reset};
-use crate::bench;
 use crate::experiment::Training;
-use crate::show;
+use crate::{bench, show};
 
 /// A training that failed costs its profile; what says nothing of the program, a refusal too, stays as it is.
 pub(super) fn failed(error: anyhow::Error) -> anyhow::Error {

@@ -1,9 +1,10 @@
 //! The write caching card.
 
+use hone_format::{measured, time_us};
+
 use super::table::table;
 use super::wrapped;
 use crate::batch::caching::Card;
-use hone_format::{measured, time_us};
 
 /// All of it.
 pub(crate) fn text(card: &Card) -> String {

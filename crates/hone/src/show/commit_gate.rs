@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use hone_format::{change, change_size, exact_percent, measured};
 use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, Metric, Mode};
 
-use super::table::in_a_cell;
-use super::table::table;
+use super::table::{in_a_cell, table};
 use super::{comparison, metric_value, wrapped};
 use crate::experiment::Experiment;
 use crate::gate::Asked;

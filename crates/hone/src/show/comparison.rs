@@ -3,8 +3,7 @@
 use hone_format::{exact_percent, measured, ratio};
 use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
 
-use super::table::in_a_cell;
-use super::table::table;
+use super::table::{in_a_cell, table};
 use super::wrapped;
 
 /// The whole account of a comparison.

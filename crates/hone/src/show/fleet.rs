@@ -1,12 +1,13 @@
 //! Profiles in a place, as text.
 
-use super::table::table;
-use super::{plain, wrapped};
-use crate::fleet::Fetched;
-use crate::fleet::{Build, Pushed};
+use std::path::PathBuf;
+
 use hone_format::{bytes, count};
 use hone_report::date_utc;
-use std::path::PathBuf;
+
+use super::table::table;
+use super::{plain, wrapped};
+use crate::fleet::{Build, Fetched, Pushed};
 
 /// What came of taking profiles out of a place.
 #[derive(Debug, serde::Serialize)]

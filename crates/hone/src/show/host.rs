@@ -1,19 +1,17 @@
 //! A host's settings, what would change them, and what did, as text.
 
-use hone_host::block_latency::Seen;
-use hone_host::commit::Applied;
-use hone_host::disks::DataPath;
-use hone_host::relevance::Facts;
-use serde::Serialize;
 use std::fmt::Write as _;
 
+use hone_host::block_latency::Seen;
 use hone_host::change::{Fate, Outcome};
-use hone_host::commit::{Confirmed, Recovered, TakenBack};
-use hone_host::disks::{Disk, Layer};
+use hone_host::commit::{Applied, Confirmed, Recovered, TakenBack};
+use hone_host::disks::{DataPath, Disk, Layer};
 use hone_host::knob::{Advice, Effect, Risk};
 use hone_host::latency::{DiskTimes, Latency, Times};
 use hone_host::origin::Origin;
 use hone_host::plan::{Action, Plan, Row};
+use hone_host::relevance::Facts;
+use serde::Serialize;
 
 /// A plan, and what came of it.
 #[derive(Debug, Serialize)]

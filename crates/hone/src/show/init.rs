@@ -1,7 +1,9 @@
 //! What `hone init` saw and wrote, as text.
 
-use serde::Serialize;
 use std::path::PathBuf;
+
+use serde::Serialize;
+
 /// What was seen and written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Written {

@@ -1,12 +1,13 @@
 //! What `hone init HOST:PORT` saw and wrote, as text.
 
-use super::init::ToFillIn;
-use super::init::to_fill_in;
-use super::table::table;
-use super::wrapped;
+use std::path::PathBuf;
+
 use hone_format::{count, measured};
 use serde::Serialize;
-use std::path::PathBuf;
+
+use super::init::{ToFillIn, to_fill_in};
+use super::table::table;
+use super::wrapped;
 
 /// What was seen and written.
 #[derive(Debug, Serialize)]

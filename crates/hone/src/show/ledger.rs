@@ -1,16 +1,15 @@
 //! Entries of a ledger, and whether it is what was written.
 
-use super::table::in_a_cell;
-use crate::archive::{PulledRecords, PushedRecords};
-use hone_ledger::Line;
-use serde::Serialize;
 use std::fmt::Write as _;
 
 use hone_format::{bytes, count};
+use hone_ledger::Line;
 use hone_record::{Foretold, LedgerEntry};
+use serde::Serialize;
 
-use super::table::table;
+use super::table::{in_a_cell, table};
 use super::{metric_value, plain, wrapped};
+use crate::archive::{PulledRecords, PushedRecords};
 
 /// What came of a push.
 #[derive(Debug, Serialize)]

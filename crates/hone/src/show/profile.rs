@@ -1,14 +1,14 @@
 //! Kept profiles as text. Names come from foreign files: what a terminal would obey is not shown.
 
-use serde::Serialize;
 use std::path::Path;
 
 use hone_binary::kept::{Beside, Check, Difference, HotTable, MergedProfile, Moved, Shown, Why};
 use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining};
+use hone_format::{bytes, count, exact_percent, percent};
+use serde::Serialize;
 
 use super::table::table;
 use super::{plain, wrapped};
-use hone_format::{bytes, count, exact_percent, percent};
 
 /// What a check has found, with its judgement.
 #[derive(Debug, Serialize)]

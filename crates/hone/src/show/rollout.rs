@@ -1,10 +1,10 @@
 //! A roll-out as text: the order, what was found at the gates, what is changed where, and the way back.
 
-use hone_load::health::Health;
-use serde::Serialize;
 use std::fmt::Write as _;
 
 use hone_host::rollout::log::Fate;
+use hone_load::health::Health;
+use serde::Serialize;
 
 use crate::rollout::gate::Finding;
 use crate::rollout::{Report, Undone, Visit};

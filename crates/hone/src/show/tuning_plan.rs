@@ -1,12 +1,13 @@
 //! What a run of `hone tune` would do, and how long it takes.
 
+use hone_format::{count, duration};
+
 use super::tuning::hoped;
 use super::wrapped;
 use crate::tune::candidate::Candidate;
 use crate::tune::estimate::{Estimate, Planned, Span};
 use crate::tune::file::Asked;
 use crate::tune::rank::{Ranked, ranked};
-use hone_format::{count, duration};
 
 /// What would be tried, and how long it takes: part by part, and all of it.
 pub(crate) fn text(planned: &Planned) -> String {

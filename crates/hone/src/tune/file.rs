@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_compare::FEWEST_PAIRS;
+use hone_format::{duration, read_duration_s};
 use hone_host::kernel::Files;
 use hone_record::{Altitude, Engine, Expectation, Foretold, Hope, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,6 @@ use crate::meter::Metrics;
 use crate::notation::Share;
 use crate::require::{self, Rule};
 use crate::spelling::{did_you_mean, nearest};
-use hone_format::{duration, read_duration_s};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! What to try next: from what was seen of a state, and from what changes before have cost and brought. Pure; it ranks and promises nothing.
 
+use hone_format::{exact, measured};
 use hone_record::{Altitude, BatchState, Engine, Hope, Keys, Workload};
 
 use super::candidate::Candidate;
 use crate::batch::caching::FlushBounds;
-use hone_format::{exact, measured};
 
 /// What is known of a state.
 #[derive(Debug, Clone, Copy)]

@@ -13,8 +13,7 @@ use crate::batch::step::Step;
 use crate::cmd::context::CliContext;
 use crate::ending::{Ending, Usage};
 use crate::folder::RunFolder;
-use crate::left;
-use crate::show;
+use crate::{left, show};
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
 ///

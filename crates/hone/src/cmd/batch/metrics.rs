@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::source::Source;
+use hone_format::read_duration_s;
 
 use crate::ending::Usage;
 use crate::metered::{Server, token_of};
-use hone_format::read_duration_s;
 
 /// Rates over more say nothing of now.
 const MOST_WINDOW_S: f64 = 86_400.0;

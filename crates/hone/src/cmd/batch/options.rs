@@ -7,20 +7,17 @@ use clap::{Args, ValueEnum};
 use hone_load::Security;
 use hone_record::{Metric, Mode};
 
-use crate::arm;
 use crate::batch::prove::Asked;
 use crate::batch::step::Step;
-use crate::cmd::context::CliContext;
-use crate::cmd::context::default_runs;
+use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
 use crate::ending::Usage;
 use crate::experiment::WorkloadFile;
 use crate::meter::Metrics;
 use crate::progress::Progress;
-use crate::require;
-use crate::show;
 use crate::targets::{self, Targets};
+use crate::{arm, require, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum ModeName {

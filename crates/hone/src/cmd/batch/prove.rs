@@ -22,11 +22,10 @@ use crate::cmd::context::CliContext;
 use crate::cmd::report;
 use crate::ending::{Ending, Usage, WayOn};
 use crate::folder::{RunFolder, read_record};
-use crate::left;
 use crate::moment::now_unix_ms;
 use crate::notation::Written;
-use crate::show;
 use crate::standing::Standing;
+use crate::{left, show};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
 /// only if it is better and no guard rail breaks.

@@ -13,8 +13,7 @@ use hone_load::Topics;
 use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 
 use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
-use crate::cmd::context::CliContext;
-use crate::cmd::context::default_runs;
+use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
 use crate::ending::{Ending, Usage};
 use crate::ledger;

@@ -9,8 +9,7 @@ use clap::Args;
 use hone_format::read_seconds;
 use hone_host::commit::{CommitError, Order, make};
 use hone_host::kernel::Files;
-use hone_host::origin;
-use hone_host::saved_plan;
+use hone_host::{origin, saved_plan};
 
 use super::book::Book;
 use super::plan::{What, kept, made};

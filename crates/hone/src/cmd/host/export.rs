@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hone_host::commit;
 use hone_host::export::{Kept, page};
 use hone_host::held::held;
 use hone_host::kernel::Files;
-use hone_host::relevance;
+use hone_host::{commit, relevance};
 use hone_tool::interrupt;
 
 use super::plan::On;

@@ -18,7 +18,6 @@ use super::super::security::SecurityOptions;
 use super::super::workload::WorkloadOptions;
 use super::apply::time;
 use super::plan::{On, profile};
-use crate::arm;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::report;
 use crate::ending::{Ending, Usage};
@@ -28,8 +27,8 @@ use crate::host::candidate::{Given, Sorted, sorted};
 use crate::host::service::{Service, load};
 use crate::host::trial::{ASKED, Asked, Session, acks_word, sweep};
 use crate::notation::Seconds;
-use crate::show;
 use crate::standing::Standing;
+use crate::{arm, show};
 
 /// Try the settings of a profile under a load, each alone, and say which of them help here: better, worse, equivalent or not shown.
 ///

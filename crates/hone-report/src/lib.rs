@@ -16,6 +16,7 @@ mod quantity;
 mod section;
 mod sentence;
 mod table;
+pub mod verdict;
 
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]

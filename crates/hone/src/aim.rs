@@ -7,13 +7,13 @@ use anyhow::Result;
 use hone_load::{LoadError, Probe as _, RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
-use crate::clients::Clients;
 use crate::live::LiveView;
-use crate::meter::Metrics;
-use crate::probe::TargetProbe;
-use crate::progress::Progress;
-use crate::targets::Targets;
-use crate::warmth::Looker;
+use hone_experiment::clients::Clients;
+use hone_experiment::meter::Metrics;
+use hone_experiment::probe::TargetProbe;
+use hone_experiment::progress::Progress;
+use hone_experiment::targets::Targets;
+use hone_experiment::warmth::Looker;
 
 /// Where loads go.
 #[derive(Debug, Clone)]

@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fleet::{NotWritten, not_interrupted, write_whole};
-use crate::folder::RESULTS;
-use crate::ledger::{RECORDS, Ran, Runs, hash_of, inside, place_in, pulled_name, runs_of};
-use crate::moment::now_unix_ms;
-use crate::progress::Progress;
-use crate::reader::{self, Caller};
 use crate::story::{CEILINGS, DIAGNOSIS, names_beside};
+use hone_experiment::folder::RESULTS;
+use hone_experiment::ledger::{RECORDS, Ran, Runs, hash_of, inside, place_in, pulled_name, runs_of};
+use hone_experiment::moment::now_unix_ms;
+use hone_experiment::progress::Progress;
+use hone_experiment::reader::{self, Caller};
 
 /// The folder of the place with the files.
 const FILES: &str = "records";

@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Plan, Widths, promises};
 use hone_record::{Budget, Design, Metric, PairOutcome, Pilot};
 
-use crate::drive::{Contest, measure_pairs};
-use crate::progress::Progress;
+use hone_experiment::drive::{Contest, measure_pairs};
+use hone_experiment::progress::Progress;
 
 /// The pilot ends after about this long, if it has enough pairs.
 const PILOT_S: f64 = 60.0;
@@ -50,7 +50,7 @@ fn fewest_tests(plan: &Plan) -> u32 {
 pub(crate) fn check(wanted: &Wanted, least_windows_s: f64, plan: &Plan) -> Result<()> {
     let least_s = least_windows_s * f64::from(FEWEST_PAIRS + fewest_tests(plan));
     if least_s > wanted.total_s {
-        bail!(crate::ending::Usage(too_small(wanted.total_s, least_s, "the windows of", plan)));
+        bail!(hone_experiment::ending::Usage(too_small(wanted.total_s, least_s, "the windows of", plan)));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
 use serde::Deserialize;
 
-use crate::moment::now_unix_ms;
+use hone_experiment::moment::now_unix_ms;
 
 /// What Go's CPU profiles are to both, when they were scraped or pushed.
 pub(crate) const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";

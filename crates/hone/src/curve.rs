@@ -12,10 +12,10 @@ use hone_record::{
 
 use crate::aim::{Aim, Beside};
 use crate::capacity::{self, Next, Said};
-use crate::folder::RunFolder;
-use crate::progress::Progress;
-use crate::require::{Rule, is_the_generators, measured_words};
 use crate::show::curve::point_line;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::progress::Progress;
+use hone_experiment::require::{Rule, is_the_generators, measured_words};
 
 /// The file of a search's record, and of a sweep's.
 pub(crate) const CAPACITY_FILE: &str = "capacity.json";
@@ -194,7 +194,7 @@ fn what_it_said(point: &CurvePoint) -> Said {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::window::tests::window;
+    use hone_experiment::fixture::window;
 
     fn held(change: impl FnOnce(&mut Window), promise: &str) -> Option<bool> {
         let mut window = window();

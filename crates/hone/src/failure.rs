@@ -1,9 +1,9 @@
-//! What a user reads of an error, and whether it is about what was asked for.
+//! What a user reads of an error.
 
 use std::io::Write as _;
 
-use crate::ending::{Usage, WayOn};
-use crate::experiment::ExperimentError;
+use hone_experiment::ending::WayOn;
+use hone_experiment::usage;
 
 /// An error as a user reads it: what failed, why, and what to do next. The remedy comes before the way to go on.
 fn told(error: &anyhow::Error) -> String {
@@ -21,14 +21,7 @@ const NEXT: &str = "\n  next: ";
 
 /// Whether an error is about what was asked for, and not about what happened.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.is::<Usage>()
-            || cause.is::<ExperimentError>()
-            || cause.is::<hone_compare::DesignError>()
-            || cause.is::<hone_broker::SettingsError>()
-            || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
-            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
-    })
+    usage::is_usage(error) || error.chain().any(|cause| cause.is::<hone_broker::SettingsError>())
 }
 
 /// Prints an error. A closed stderr is no second error.
@@ -42,9 +35,10 @@ pub(crate) fn report(error: &anyhow::Error) {
 mod tests {
     use anyhow::Context as _;
 
+    use hone_experiment::ending::{BeyondReach, Usage};
+
     use super::*;
-    use crate::ending::BeyondReach;
-    use crate::folder::RunFolder;
+    use hone_experiment::folder::RunFolder;
 
     #[test]
     fn the_way_on_is_told_last_and_the_kind_of_the_error_is_kept() {

@@ -18,8 +18,8 @@ use hone_store::{LARGEST_OBJECT_BYTES, Store};
 use hone_tool::interrupt;
 use serde::Serialize;
 
-use crate::ending::Usage;
-use crate::moment::now_unix_ms;
+use hone_experiment::ending::Usage;
+use hone_experiment::moment::now_unix_ms;
 
 /// Digits of a profile's SHA-256 in its name: two profiles in four thousand million have the same ones.
 const SHORT: usize = 16;
@@ -705,7 +705,7 @@ mod tests {
         let refused = [("c0ffee", one), ("c0f", one), ("abcde", "abcdef"), ("release-1", "release-10")];
         for (said, begun) in refused {
             let error = depot.whole_build_id(said).unwrap_err();
-            assert!(crate::failure::is_usage(&error), "{error}");
+            assert!(hone_experiment::usage::is_usage(&error), "{error}");
             assert!(error.to_string().contains(&format!(", and {begun} begins with it")), "{error}");
         }
     }

@@ -13,8 +13,8 @@ use hone_format::count;
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
 use crate::diagnose::{branched, image, notes_of_samples, read_samples};
-use crate::ending::Usage;
-use crate::folder::read_record;
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::read_record;
 
 /// More than this is no file of callgrind's, and no heatmap.
 const MOST_BYTES: u64 = 256 << 20;

@@ -14,7 +14,7 @@ use hone_load::Live;
 use hone_record::SeriesPoint;
 use hone_tool::interrupt;
 
-use crate::progress::Progress;
+use hone_experiment::progress::Progress;
 
 /// How often the lines are redrawn, and where nobody redraws, how often one is written.
 const REDRAW: Duration = Duration::from_millis(100);

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use crate::experiment::{WorkloadFile, explain};
-use crate::require::Rule;
+use hone_experiment::require::Rule;
+use hone_experiment::spec::{WorkloadFile, explain};
 
 /// What `hone load --file` reads.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -4,8 +4,8 @@ use hone_batch::settings::Change;
 use hone_format::{read_bytes, read_duration_s};
 use hone_kafka::Codec;
 
-use crate::experiment::Acks;
-use crate::spelling::{did_you_mean, nearest};
+use hone_experiment::spec::Acks;
+use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// The words, with what they take.
 pub(crate) const WORDS: [&str; 8] =

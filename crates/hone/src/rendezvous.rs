@@ -10,7 +10,7 @@ use hone_record::{Envelope, Shard, Window};
 use hone_store::Store;
 use hone_tool::interrupt;
 
-use crate::moment::now_unix_ms;
+use hone_experiment::moment::now_unix_ms;
 
 /// From the word to the window: long enough for every shard to hear it.
 const START_AHEAD_MS: u64 = 5_000;

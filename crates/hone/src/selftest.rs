@@ -11,9 +11,9 @@ use hone_load::{Probe, ProbeFacts, Security, Settings, Topic};
 use hone_record::{Engine, Outcome, Schedule, SelfCheck, SelfTest, Window, Workload};
 use hone_tool::{Call, Runner, Session, System};
 
-use crate::experiment::{Acks, WorkloadFile};
-use crate::notation::Written;
-use crate::progress::Progress;
+use hone_experiment::notation::Written;
+use hone_experiment::progress::Progress;
+use hone_experiment::spec::{Acks, WorkloadFile};
 
 /// Requests a second: so many that a percentile means something, and so few that no machine is busy with them.
 const RATE: f64 = 500.0;
@@ -235,7 +235,7 @@ impl Stage<'_> {
             shard: None,
             security: Security::default(),
         };
-        let clients = crate::clients::Clients::apart();
+        let clients = hone_experiment::clients::Clients::apart();
         let mut prepared = hone_load::prepare(settings, workload, &clients, &mut self.progress.load())?;
         prepared.warm_up(&mut hone_load::Unseen, &mut self.progress.load())?;
         Ok(prepared)

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::ValueEnum;
 use hone_binary::recipe::sugar::BUILD_FOLDER;
 
-use crate::optimize::tree;
 use crate::survey::{Found, Kind, Program, Signs, Survey};
+use hone_experiment::variants;
 
 /// What stands before everything that must be filled in.
 pub(crate) const MARK: &str = "FILL IN";
@@ -358,10 +358,12 @@ fn commands(choice: &Choice<'_>) -> String {
 
 fn optimize(kind: Kind) -> String {
     let variants = match kind {
-        Kind::Elf => list([tree::BASELINE, tree::SAMPLED_BOLT, tree::EMULATED_BOLT, tree::BOLT]),
-        Kind::Go => list([tree::BASELINE, tree::PGO]),
+        Kind::Elf => {
+            list([variants::BASELINE, variants::SAMPLED_BOLT, variants::EMULATED_BOLT, variants::BOLT])
+        }
+        Kind::Go => list([variants::BASELINE, variants::PGO]),
         Kind::Cargo | Kind::CMake | Kind::Meson | Kind::Make => {
-            list([tree::BASELINE, tree::PGO, tree::BOLT, tree::PGO_BOLT])
+            list([variants::BASELINE, variants::PGO, variants::BOLT, variants::PGO_BOLT])
         }
     };
     format!(
@@ -377,7 +379,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::experiment;
+    use hone_experiment::spec;
 
     fn survey(kind: Kind, programs: &[(&str, &str)], signs: Signs, before: &[&str]) -> Survey {
         let program = |&(name, home): &(&str, &str)| Program { name: name.to_owned(), home: home.to_owned() };
@@ -412,7 +414,7 @@ mod tests {
                     let survey = survey(kind, &[("a \"b\"", "src"), ("other", "")], signs, before);
                     for source in [".", "/w/a \"tree\""] {
                         let text = written(&survey, load, source);
-                        let parsed = experiment::parse(&text, Path::new("hone.toml"));
+                        let parsed = spec::parse(&text, Path::new("hone.toml"));
                         assert!(parsed.is_ok(), "{}\n{text}", parsed.unwrap_err());
                     }
                 }
@@ -451,7 +453,7 @@ mod tests {
         for entry in std::fs::read_dir(examples).unwrap() {
             let file = entry.unwrap().path().join("hone.toml");
             let Ok(text) = std::fs::read_to_string(&file) else { continue };
-            let parsed = experiment::parse(&text, &file);
+            let parsed = spec::parse(&text, &file);
             assert!(parsed.is_ok(), "{}", parsed.unwrap_err());
             seen += 1;
         }

@@ -14,14 +14,16 @@ use hone_record::{
 use serde::Deserialize;
 
 use crate::batch::prove;
-use crate::ending::Usage;
-use crate::folder::TRIED;
 use crate::host::trial;
-use crate::ledger::{self, NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of};
 use crate::optimize::ledger as edges;
-use crate::reader::{self, Reader, record as record_by};
 use crate::tune::book;
 use crate::{gate, show};
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::TRIED;
+use hone_experiment::ledger::{
+    self, NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of,
+};
+use hone_experiment::reader::{self, Reader, record as record_by};
 
 /// The note of `hone tune` that has the ceilings of the builds that it made: their run ends before it has a record of its own.
 pub(crate) const CEILINGS: &str = "ceilings.json";
@@ -557,7 +559,7 @@ pub(crate) fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
         change: change.as_ref().map_or_else(|| format!("{b} in place of {a}"), altitude),
         question,
         decision: "compared".to_owned(),
-        why: show::comparison::sentence(comparison),
+        why: hone_report::verdict::sentence(comparison),
         run: run.display().to_string(),
         ..ledger::entry("compare").judged_by(comparison)
     }

@@ -8,8 +8,8 @@ use hone_record::{BatchAdvice, BatchFinding, BatchVerdict, TopicXray, WhatIf};
 
 use super::replaying::{self, LAST_S, Question, Window, Wish};
 use super::segments::Files;
-use crate::moment::now_ms;
 use crate::show;
+use hone_experiment::moment::now_ms;
 
 /// Topics that are replayed where nobody named one.
 pub(crate) const MOST_REPLAYED: usize = 8;

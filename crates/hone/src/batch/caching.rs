@@ -11,13 +11,13 @@ use hone_tool::Runner;
 use serde::Serialize;
 
 use super::prove::Asked;
-use crate::arm::Place;
-use crate::clients::Clients;
-use crate::drive::whole;
-use crate::ending::Usage;
-use crate::probe::TargetProbe;
-use crate::progress::Progress;
-use crate::warmth::Looker;
+use hone_experiment::arm::Place;
+use hone_experiment::clients::Clients;
+use hone_experiment::drive::whole;
+use hone_experiment::ending::Usage;
+use hone_experiment::probe::TargetProbe;
+use hone_experiment::progress::Progress;
+use hone_experiment::warmth::Looker;
 
 /// What a broker calls its way from an acknowledgement to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

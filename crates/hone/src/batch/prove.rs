@@ -16,17 +16,18 @@ use serde::{Deserialize, Serialize};
 
 use super::replica::{self, Today, Unlike};
 use super::step::{Step, promise};
-use crate::arm::{self, Arm, Place};
-use crate::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
-use crate::drive::{Contest, GaveUp, compare};
-use crate::folder::{RunFolder, read_record};
-use crate::meter::Metrics;
-use crate::places::Places;
-use crate::progress::Progress;
-use crate::require::{self, Rule};
-use crate::standing::Standing;
-use crate::topics::{Topics, looked_after};
-use crate::{ledger, left, show};
+use crate::show;
+use hone_experiment::arm::{self, Arm, Place};
+use hone_experiment::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
+use hone_experiment::drive::{Contest, GaveUp, compare};
+use hone_experiment::folder::{RunFolder, read_record};
+use hone_experiment::meter::Metrics;
+use hone_experiment::places::Places;
+use hone_experiment::progress::Progress;
+use hone_experiment::require::{self, Rule};
+use hone_experiment::standing::Standing;
+use hone_experiment::topics::{Topics, looked_after};
+use hone_experiment::{ledger, left};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -434,7 +435,7 @@ mod tests {
     fn the_ledger_names_the_owner_of_a_setting() {
         let of = |words: &[&str]| {
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            let mut step = crate::show::proof::tests::proof().steps.remove(0);
+            let mut step = hone_experiment::fixture::proof().steps.remove(0);
             (step.words, step.change) = (words, "x".to_owned());
             altitude(&step)
         };
@@ -449,7 +450,7 @@ mod tests {
     /// A verdict on the metric that decides says nothing of figures that were foretold.
     #[test]
     fn what_was_foretold_is_judged_by_its_own_figures() {
-        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        let mut step = hone_experiment::fixture::proof().steps.remove(0);
         let of = |batches| BatchState {
             seconds: 1.0,
             acked_records: 1_000,

@@ -10,7 +10,7 @@ use hone_load::{At, ReadLimits, Reading, ReadingEnd, Stretch, TopicLayout, Topic
 use hone_record::TopicXray;
 use hone_tool::interrupt;
 
-use crate::moment::now_ms;
+use hone_experiment::moment::now_ms;
 
 /// Stretches of time of a sample at most and at least, and the shortest one: lingers must fit in.
 const MOST_SLOTS: u32 = 40;

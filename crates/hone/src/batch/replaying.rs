@@ -18,8 +18,8 @@ use hone_tool::interrupt;
 
 use super::reading::between;
 use super::segments::{self, Segment};
-use crate::ending::Usage;
-use crate::moment::now_ms;
+use hone_experiment::ending::Usage;
+use hone_experiment::moment::now_ms;
 
 /// Read at once of a segment: all partitions have one open.
 const PIECE_BYTES: usize = 256 << 10;

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use super::prove::Session;
 use super::{reading, replaying};
-use crate::arm::Place;
-use crate::bench::of_use;
-use crate::clients::Clients;
-use crate::drive::whole;
-use crate::moment::now_ms;
 use crate::selftest::NoProbe;
+use hone_experiment::arm::Place;
+use hone_experiment::bench::of_use;
+use hone_experiment::clients::Clients;
+use hone_experiment::drive::whole;
+use hone_experiment::moment::now_ms;
 
 /// Where a run keeps what became of its check.
 pub(crate) const NOTE: &str = "replica.json";

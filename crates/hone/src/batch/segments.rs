@@ -11,7 +11,7 @@ use hone_batch::xray::{Depth, Facts, Sight};
 use hone_record::TopicXray;
 use hone_tool::interrupt;
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// Read at once of a file. A batch that is larger makes it grow.
 const PIECE_BYTES: usize = 4 << 20;

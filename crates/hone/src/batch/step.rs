@@ -5,8 +5,9 @@ use hone_batch::settings::{self, Client};
 use hone_record::{BatchForetold, Body as _, Change, Engine, Envelope, WhatIf, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::ending::Usage;
-use crate::{change, producer};
+use crate::producer;
+use hone_experiment::change;
+use hone_experiment::ending::Usage;
 
 /// Kinds of changes of `hone compare` that are changes of a load.
 const KINDS: [&str; 3] = ["client", "load", "topic"];
@@ -293,7 +294,7 @@ mod tests {
     use hone_record::{BatchFigures, Foreseen, ForeseenBatches};
 
     use super::*;
-    use crate::experiment::WorkloadFile;
+    use hone_experiment::spec::WorkloadFile;
 
     fn load() -> Workload {
         let engine = Engine::Librdkafka { settings: BTreeMap::new() };

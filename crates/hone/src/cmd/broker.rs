@@ -10,7 +10,7 @@ use hone_broker::{Broker, Notices, Settings, raise_open_files};
 use hone_tool::interrupt;
 
 use crate::cmd::context::{CliContext, print};
-use crate::ending::Ending;
+use hone_experiment::ending::Ending;
 
 /// Serve a single-node Kafka-API broker over an on-disk log, until SIGTERM or Ctrl-C.
 ///

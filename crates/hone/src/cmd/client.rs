@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// Who sends and who reads.
 #[derive(Debug, Args)]

@@ -17,19 +17,20 @@ use serde::{Deserialize, Serialize};
 use super::saved;
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
-use crate::arm::{self, Arm, Place};
-use crate::climb::Wanted;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::drive::{Clock, Contest, compare};
-use crate::ending::{Ending, Usage, WayOn};
-use crate::folder::RunFolder;
-use crate::lever::{self, Lever, Set};
-use crate::meter::Metrics;
-use crate::notation::share;
-use crate::places::Places;
-use crate::standing::Standing;
-use crate::topics::{self, Topics, all_looked_after};
-use crate::{budget, change, ledger, left, show, targets};
+use crate::{budget, show};
+use hone_experiment::arm::{self, Arm, Place};
+use hone_experiment::climb::Wanted;
+use hone_experiment::drive::{Clock, Contest, compare};
+use hone_experiment::ending::{Ending, Usage, WayOn};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::lever::{self, Lever, Set};
+use hone_experiment::meter::Metrics;
+use hone_experiment::notation::share;
+use hone_experiment::places::Places;
+use hone_experiment::standing::Standing;
+use hone_experiment::topics::{self, Topics, all_looked_after};
+use hone_experiment::{change, ledger, left, targets};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
@@ -774,7 +775,7 @@ mod tests {
 
     #[test]
     fn random_arrivals_promise_fewer_requests_than_even_ones() {
-        let mut workload = crate::experiment::WorkloadFile::default().named("w").unwrap();
+        let mut workload = hone_experiment::spec::WorkloadFile::default().named("w").unwrap();
         assert_eq!(workload.requests_per_window(), Some(4_787));
         workload.schedule = hone_record::Schedule::Uniform;
         assert_eq!(workload.requests_per_window(), Some(5_000));

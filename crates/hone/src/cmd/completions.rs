@@ -5,7 +5,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::cmd::context::print;
-use crate::ending::Ending;
+use hone_experiment::ending::Ending;
 
 /// Print what makes a shell complete Hone's verbs and options.
 #[derive(Debug, Args)]

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::security::SecurityOptions;
-use crate::ending::Usage;
-use crate::progress::Progress;
+use hone_experiment::ending::Usage;
+use hone_experiment::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct Common {

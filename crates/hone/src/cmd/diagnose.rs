@@ -17,11 +17,12 @@ use hone_tool::System;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::diagnose::branched;
 use crate::diagnose::gate::{self, Budget, Gate, Subject};
-use crate::ending::{Ending, Usage};
-use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
 use crate::output::Output;
-use crate::{bench, diagnose, experiment, ledger, show};
+use crate::{diagnose, show};
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::{bench, ledger, spec};
 
 /// More than this is no output of `perf stat`, and no file of callgrind's.
 const MOST_BYTES: u64 = 256 << 20;
@@ -174,7 +175,7 @@ fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, cli: &CliContex
 fn of_experiment(file: &Path, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("the experiment {} can't be read", file.display()))?;
-    let experiment = experiment::parse_asked(&text, file, &experiment::Asked::default())?;
+    let experiment = spec::parse(&text, file)?;
     for workload in experiment.training.iter().map(|training| &training.workload).chain(&experiment.judging) {
         bench::check(workload)?;
     }

@@ -11,9 +11,9 @@ use hone_record::ToolReceipt;
 use hone_tool::{Call, Runner as _, System, Tool};
 
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
 use crate::show;
 use crate::show::doctor::Examination;
+use hone_experiment::ending::Ending;
 
 /// Look at this machine and at every tool that Hone can use: path, version, whether it fits, how to get what is missing.
 ///

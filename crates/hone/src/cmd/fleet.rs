@@ -10,12 +10,12 @@ use hone_binary::lock::{LockFault, LockedProgram};
 use hone_store::StoreError;
 
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
 use crate::fleet::{
     Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, beginning_with, host_of, shares_of_hosts,
 };
 use crate::show;
 use crate::show::fleet::Pulled;
+use hone_experiment::ending::{Ending, Usage};
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
 ///

@@ -11,14 +11,14 @@ use hone_tool::{System, interrupt};
 
 use super::report;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::ending::{Ending, Usage};
-use crate::experiment::{self, Experiment};
-use crate::folder::RunFolder;
 use crate::gate::choice::{self, FileOf, Texts};
 use crate::gate::git::{self, Repository};
 use crate::gate::papers::{self, Came};
 use crate::gate::{self, Asked, Named, SNAPSHOT, Session, hold};
 use crate::show;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::spec::{self, Experiment};
 
 /// Hold a commit against the one that it builds on, and fail when the service became slower.
 ///
@@ -181,7 +181,7 @@ fn in_repository(file: &Path) -> Option<String> {
 /// The experiment's name, as far as the file says one that a run could have: nothing has checked it where a run failed, and it goes into papers.
 fn name_in(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let name = experiment::name_in(&text).filter(|name| experiment::check_name(name).is_ok());
+    let name = spec::name_in(&text).filter(|name| spec::check_name(name).is_ok());
     name.unwrap_or_else(|| "gate".to_owned())
 }
 
@@ -218,7 +218,7 @@ fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 
 /// The experiment as the gate runs it: its builds and runs have a name of their own.
 fn experiment_of(asked: &Asked) -> Result<Experiment> {
-    let experiment = experiment::parse_for_gate(&asked.text, Path::new(&asked.path))?;
+    let experiment = spec::parse_for_gate(&asked.text, Path::new(&asked.path))?;
     Ok(Experiment { name: format!("{}-gate", experiment.name), ..experiment })
 }
 
@@ -249,13 +249,13 @@ fn resolved(arguments: &Arguments) -> Result<Asked> {
     let texts =
         Texts { path: &path, base: base_text.as_deref(), head: head_text.as_deref(), tree: tree.as_deref() };
     let judges = |text: &str| {
-        let found = experiment::parse_for_gate(text, Path::new(&path));
+        let found = spec::parse_for_gate(text, Path::new(&path));
         found.map(|found| found.judging.into_iter().map(|load| load.name).collect()).unwrap_or_default()
     };
     let chosen = choice::choose(texts, arguments.file_of, judges)?;
     notes.extend(chosen.note);
     Ok(Asked {
-        name: experiment::name_in(chosen.text).unwrap_or_else(|| "gate".to_owned()),
+        name: spec::name_in(chosen.text).unwrap_or_else(|| "gate".to_owned()),
         top,
         text: chosen.text.to_owned(),
         file_of: chosen.of.to_owned(),
@@ -388,7 +388,7 @@ fn with_way_on(error: anyhow::Error, run: &Path) -> anyhow::Error {
         return anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}");
     }
     // What was asked for makes no more sense the second time.
-    if crate::failure::is_usage(&error) {
+    if hone_experiment::usage::is_usage(&error) {
         return error;
     }
     anyhow::anyhow!(

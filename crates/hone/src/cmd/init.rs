@@ -11,11 +11,11 @@ use hone_tool::System;
 
 use super::init_cluster::{self, ClusterOptions};
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
 use crate::show;
 use crate::show::init::{ForTune, Seen, ToFillIn, Written};
 use crate::starter::{self, Choice, Load};
 use crate::survey::{Found, Kind, Program, Survey, survey};
+use hone_experiment::ending::{Ending, Usage};
 
 /// Write a first file for a source tree, program or running cluster.
 ///

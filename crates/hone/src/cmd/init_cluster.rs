@@ -18,18 +18,18 @@ use hone_record::{TopicXray, WatchedClient, WhatIf};
 use hone_tool::interrupt;
 
 use super::init::{output_file, to_fill_in, write_new};
-use crate::arm::is_address;
 use crate::batch::replaying::{self, Question};
 use crate::batch::{reading, replica, segments};
 use crate::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::ending::{Ending, Usage};
-use crate::metered::{Admin, token_of};
-use crate::moment::now_ms;
 use crate::show;
 use crate::show::init_cluster::{SeenTopic, WrittenOfCluster};
-use crate::targets::Targets;
+use hone_experiment::arm::is_address;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::metered::{Admin, token_of};
+use hone_experiment::moment::now_ms;
+use hone_experiment::targets::Targets;
 
 /// How long topics are watched for the records that they get.
 const WATCHED: Duration = Duration::from_secs(3);

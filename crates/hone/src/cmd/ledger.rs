@@ -10,11 +10,11 @@ use hone_record::{LedgerEntry, Verdict};
 
 use super::ledgers;
 use crate::cmd::context::{CliContext, default_runs, print};
-use crate::ending::{Ending, Usage};
-use crate::ledger::{NAME, Runs, hash_of, place_in};
-use crate::reader::Caller;
 use crate::show;
 use crate::show::ledger::{Book, HeldRecords, Shown, ShownFault, Verified};
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::ledger::{NAME, Runs, hash_of, place_in};
+use hone_experiment::reader::Caller;
 
 /// What was tried, what was decided, and why; and whether anybody has changed it since.
 ///

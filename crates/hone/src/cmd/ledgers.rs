@@ -11,10 +11,10 @@ use hone_store::Store;
 
 use super::ledger::found_at;
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
 use crate::fleet::host_of;
 use crate::show::ledger::{PulledLedgers, PushedLedger};
 use crate::{archive, show};
+use hone_experiment::ending::Ending;
 
 /// Of a host's ledger in its place.
 const ENDING: &str = ".jsonl";

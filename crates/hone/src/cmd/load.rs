@@ -14,15 +14,15 @@ use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use crate::aim::{Aim, Beside};
-use crate::arm::is_address;
 use crate::cmd::context::{CliContext, print};
-use crate::ending::{Ending, Usage};
-use crate::experiment::WorkloadFile;
 use crate::load_file::LoadFile;
-use crate::meter::Metrics;
 use crate::output::{Output, SeriesFile};
-use crate::require::{self, Rule};
 use crate::{selftest, show};
+use hone_experiment::arm::is_address;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::meter::Metrics;
+use hone_experiment::require::{self, Rule};
+use hone_experiment::spec::WorkloadFile;
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///

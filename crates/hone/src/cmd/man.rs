@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use serde::Serialize;
 
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
+use hone_experiment::ending::Ending;
 
 /// Write the manual pages: hone(1), and one for each verb, hone-batch-xray(1) for example.
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory as _, Parser, Subcommand};
 
 use self::context::{CliContext, Common};
-use crate::ending::Ending;
+use hone_experiment::ending::Ending;
 
 mod batch;
 mod broker;

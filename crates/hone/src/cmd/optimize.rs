@@ -11,14 +11,15 @@ use hone_tool::{System, interrupt};
 
 use super::report;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::ending::Ending;
-use crate::experiment::{self, Asked, Experiment};
-use crate::folder::RunFolder;
 use crate::optimize::steps::{self, DoneStep, Phase, PhaseEnd};
 use crate::optimize::takes::{self, MAKING, Takes};
-use crate::optimize::tree::BASELINE;
 use crate::optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
-use crate::{bench, show};
+use crate::show;
+use hone_experiment::bench;
+use hone_experiment::ending::Ending;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::spec::{self, Asked, Experiment};
+use hone_experiment::variants::BASELINE;
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
 ///
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         .with_context(|| format!("the experiment {} can't be read", arguments.file.display()))?;
     let arguments = arguments.of_its_run(&text);
     let asked = arguments.asked();
-    let experiment = experiment::parse_asked(&text, &arguments.file, &asked)?;
+    let experiment = spec::parse_asked(&text, &arguments.file, &asked)?;
     // What is kept says all that makes a run this one.
     let text = text + &mark(&asked);
     check_rule_and_loads(&experiment)?;
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
 pub(super) fn check(file: &Path) -> Result<()> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("the experiment {} can't be read", file.display()))?;
-    let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
+    let experiment = spec::parse(&text, file)?;
     check_rule_and_loads(&experiment)
 }
 
@@ -118,7 +119,7 @@ fn check_rule_and_loads(experiment: &Experiment) -> Result<()> {
 pub(super) fn takes(file: &Path) -> Result<Takes> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("the experiment {} can't be read", file.display()))?;
-    Ok(takes::takes(&experiment::parse_asked(&text, file, &Asked::default())?))
+    Ok(takes::takes(&spec::parse(&text, file)?))
 }
 
 /// What a run up to the judging has made and found.
@@ -147,7 +148,7 @@ pub(super) fn programs(
     cli: &CliContext,
 ) -> Result<Programs> {
     let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
-    let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
+    let experiment = spec::parse(&text, file)?;
     let takes = takes::takes(&experiment);
     let mut stopped = None;
     for (done, phase) in MAKING.into_iter().enumerate() {
@@ -193,7 +194,7 @@ fn rest_s(takes: &Takes, phases: usize, done: &[DoneStep]) -> f64 {
 pub(super) fn made_s(file: &Path, output: &Path) -> Result<f64> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("the experiment {} can't be read", file.display()))?;
-    let run = experiment::name_in(&text).and_then(|name| newest(output, &name).ok());
+    let run = spec::name_in(&text).and_then(|name| newest(output, &name).ok());
     Ok(run.map_or(0.0, |run| steps::done(&run).iter().map(|step| step.took_s).sum()))
 }
 
@@ -255,7 +256,7 @@ impl Arguments {
 
     /// A run that is gone on with knows by itself what was asked for, and one that is named, where it lies.
     fn of_its_run(mut self, text: &str) -> Self {
-        let newest = || newest(&self.output, &experiment::name_in(text)?).ok();
+        let newest = || newest(&self.output, &spec::name_in(text)?).ok();
         let run = match &self.resume {
             Some(Some(named)) => Some(named.clone()),
             Some(None) => newest(),
@@ -403,7 +404,7 @@ fn with_way_on(
         return error;
     }
     // It says itself why this run can't be gone on with.
-    if error.downcast_ref::<crate::ending::Usage>().is_some() {
+    if error.downcast_ref::<hone_experiment::ending::Usage>().is_some() {
         return error;
     }
     let way_on = way_on(arguments, folder.path());
@@ -547,7 +548,7 @@ mod tests {
             let line = format!("hone optimize {} -o {} {line}", file.display(), dir.path().display());
             let arguments = read(&line).of_its_run(text);
             let asked = arguments.asked();
-            let experiment = experiment::parse_asked(text, &file, &asked).unwrap();
+            let experiment = spec::parse_asked(text, &file, &asked).unwrap();
             super::folder(&arguments, &experiment, &(text.to_owned() + &mark(&asked)))
         };
         folder_of("--variants pgo,bolt").unwrap();
@@ -557,7 +558,7 @@ mod tests {
         let error = folder_of("--variants pgo --resume").unwrap_err().to_string();
         assert!(error.contains("was begun with --variants pgo,bolt;"), "{error}");
         let wrong = Asked { variants: Some(vec!["pgi".into()]), ..Asked::default() };
-        let error = experiment::parse_asked(text, &file, &wrong).unwrap_err().to_string();
+        let error = spec::parse_asked(text, &file, &wrong).unwrap_err().to_string();
         assert!(error.contains("--variants: unknown variant `pgi`; did you mean `pgo`?"), "{error}");
     }
 }

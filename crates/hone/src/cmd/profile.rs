@@ -14,11 +14,11 @@ use hone_tool::{System, ToolError, interrupt};
 use super::{fleet, sample};
 use crate::cmd::context::CliContext;
 use crate::continuous::{self, Question};
-use crate::ending::{Ending, Usage};
-use crate::metered::token_of;
 use crate::optimize::go;
 use crate::show;
 use crate::show::profile::Judged;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::metered::token_of;
 
 /// Keep a profile: look into it, hold it against the program of today, compare and merge it.
 ///

@@ -11,10 +11,10 @@ use super::report;
 use crate::aim::Aim;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::curve::{CAPACITY_FILE, CURVE_FILE, Course, Stop};
-use crate::ending::{Ending, Usage};
-use crate::folder::RunFolder;
-use crate::require::{Rule, promise};
 use crate::show;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::require::{Rule, promise};
 
 /// More than one rate.
 #[derive(Debug, Args)]

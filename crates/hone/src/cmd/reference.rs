@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::{Args, Command};
 
-use crate::ending::Ending;
 use crate::show;
+use hone_experiment::ending::Ending;
 
 /// Write the reference of all verbs as Markdown; a test holds docs/reference against it.
 #[derive(Debug, Args)]

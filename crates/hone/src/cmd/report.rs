@@ -11,11 +11,12 @@ use hone_record::{
 };
 
 use crate::cmd::context::{CliContext, print};
-use crate::ending::{Ending, Usage};
-use crate::folder::{RESULTS, read_record};
-use crate::reader::{self, Caller, Reader, record as record_by};
 use crate::story::Beside;
-use crate::{ledger, show, story};
+use crate::{show, story};
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::{RESULTS, read_record};
+use hone_experiment::ledger;
+use hone_experiment::reader::{self, Caller, Reader, record as record_by};
 
 /// Write one self-contained HTML page from a record, a run's folder, or a ledger.
 ///

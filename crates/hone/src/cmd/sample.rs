@@ -16,11 +16,11 @@ use url::{Host, Url};
 
 use super::fleet::{OptionalBuild, build_of};
 use crate::cmd::context::{CliContext, print};
-use crate::ending::{Ending, Usage};
 use crate::fleet::{Depot, Pushed, Pusher, host_of};
 use crate::kubernetes::{self, Sampler};
-use crate::moment::now_unix_ms;
 use crate::show;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::moment::now_unix_ms;
 
 /// Shorter, and a service is profiled more often than not; longer, and a build has come and gone.
 const PERIODS_S: std::ops::RangeInclusive<f64> = 1.0..=30.0 * 86_400.0;

@@ -9,9 +9,9 @@ use hone_compare::{SavedRule, check_saved, compare_saved};
 use hone_record::Window;
 
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
-use crate::folder::read_record;
 use crate::show;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::read_record;
 
 /// The path behind an argument that names saved windows: a `.json` file, or a folder of them.
 pub(super) fn place(argument: &str) -> Option<PathBuf> {

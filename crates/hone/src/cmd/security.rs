@@ -7,7 +7,7 @@ use clap::Args;
 use hone_load::Security;
 use hone_load::security::{Mechanism, Password, Sasl, Tls};
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// Where a password may be instead of in a file.
 const PASSWORD_VARIABLE: &str = "HONE_SASL_PASSWORD";

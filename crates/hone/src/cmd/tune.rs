@@ -13,15 +13,16 @@ use hone_tool::System;
 use super::security::SecurityOptions;
 use super::{optimize, report};
 use crate::cmd::context::{CliContext, default_runs};
-use crate::ending::{Ending, Usage, WayOn};
-use crate::folder::RunFolder;
 use crate::optimize::Findings;
-use crate::progress::Progress;
-use crate::standing::Standing;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
 use crate::tune::session::{Session, pairs_s};
-use crate::{arm, ledger, left, lever, show, story, targets};
+use crate::{show, story};
+use hone_experiment::ending::{Ending, Usage, WayOn};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::progress::Progress;
+use hone_experiment::standing::Standing;
+use hone_experiment::{arm, ledger, left, lever, targets};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///

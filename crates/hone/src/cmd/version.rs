@@ -6,9 +6,9 @@ use hone_binary::bolt::preflight;
 use hone_binary::file_facts;
 
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
 use crate::show;
 use crate::show::version::Receipt;
+use hone_experiment::ending::Ending;
 
 /// Say what this program is: version, commit, compiler, target, flags, and whether PGO and BOLT were applied.
 ///

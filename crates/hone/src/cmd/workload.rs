@@ -7,9 +7,9 @@ use clap::Args;
 use hone_record::{Keys, Schedule, Sizes, Workload};
 
 use super::client::ClientOptions;
-use crate::ending::Usage;
-use crate::experiment::{Acks, WorkloadFile};
-use crate::notation::{Seconds, Written};
+use hone_experiment::ending::Usage;
+use hone_experiment::notation::{Seconds, Written};
+use hone_experiment::spec::{Acks, WorkloadFile};
 
 /// The load.
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ pub(crate) struct WorkloadOptions {
     #[arg(long, default_value = "unstated")]
     pub(crate) storage: String,
     /// Milliseconds that the generator's own p99 lateness may reach before the run counts as failed.
-    #[arg(long, default_value_t = crate::experiment::DEFAULT_LATENESS_LIMIT_MS, value_name = "MS")]
+    #[arg(long, default_value_t = hone_experiment::spec::DEFAULT_LATENESS_LIMIT_MS, value_name = "MS")]
     pub(crate) lateness_limit: f64,
     #[command(flatten)]
     client: ClientOptions,

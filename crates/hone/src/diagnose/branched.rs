@@ -12,7 +12,7 @@ use hone_diagnose::aggregated;
 use hone_diagnose::image::{self, Image};
 use hone_diagnose::model::{self, BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Object, Run};
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// From here on a profile is of another program.
 const MOST_FOREIGN: f64 = 0.5;

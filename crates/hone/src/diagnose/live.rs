@@ -18,8 +18,8 @@ use super::sampled::{
     MOST_THREADS, bound, code_split, described, next, notes_of_samples, read, share_of_kernel, user_share,
 };
 use super::{Found, image};
-use crate::folder::RunFolder;
-use crate::progress::Progress;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::progress::Progress;
 
 /// Samples a second of each busy thread. Uneven, so that it does not beat with what a program does every so often.
 const FREQUENCY_HZ: &str = "999";

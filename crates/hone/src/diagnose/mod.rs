@@ -21,10 +21,10 @@ use hone_host::uses::Uses;
 use hone_record::{CodeLayout, Diagnosed, Diagnosis, Evidence, Foretelling, ObjectShare};
 use hone_tool::{Call, Runner, interrupt};
 
-use crate::arm::find_program;
-use crate::folder::RunFolder;
 use crate::heat;
 use crate::optimize::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
+use hone_experiment::arm::find_program;
+use hone_experiment::folder::RunFolder;
 
 pub(crate) use live::{Process, of_process};
 pub(crate) use sampled::{notes_of_samples, of_data, read as read_samples};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hone_tool::{Call, Finished, Runner, Tool, ToolError};
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// Variables by which git means another repository than that of the folder. Hooks of git have them.
 const MEANS_ANOTHER: [&str; 7] = [

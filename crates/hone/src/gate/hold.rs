@@ -4,9 +4,9 @@
 use hone_format::exact_percent;
 use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Metric, Verdict};
 
-use crate::broke;
-use crate::experiment::GateWishes;
 use crate::show::commit_gate::loss_word;
+use hone_experiment::broke;
+use hone_experiment::spec::GateWishes;
 
 /// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
 const BROKEN_PAIRS: u32 = 3;
@@ -208,7 +208,7 @@ mod tests {
     use hone_record::Estimate;
 
     use super::*;
-    use crate::show::comparison::tests::comparison;
+    use hone_experiment::fixture::comparison;
 
     fn wishes(worse_by: f64) -> GateWishes {
         GateWishes { worse_by: BTreeMap::from([(Metric::CpuPerRecord, worse_by)]), require_power: false }

@@ -15,14 +15,14 @@ use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome,
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
-use crate::decide;
-use crate::experiment::{Experiment, line_of};
-use crate::folder::RunFolder;
 use crate::optimize::Job;
 use crate::optimize::commits::{self, BASE, HEAD, Kept, Side};
-use crate::progress::Progress;
-use crate::{ledger, show};
 use git::{Repository, remove};
+use hone_experiment::decide;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::ledger;
+use hone_experiment::progress::Progress;
+use hone_experiment::spec::{Experiment, line_of};
 
 /// A commit that somebody asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -311,7 +311,8 @@ pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEnt
             found.head.subject, comparison.workload.name
         ),
         decision: decision.to_owned(),
-        why: trouble.map_or_else(|| show::comparison::sentence(comparison), |finding| finding.why.clone()),
+        why: trouble
+            .map_or_else(|| hone_report::verdict::sentence(comparison), |finding| finding.why.clone()),
         run: found.run.clone(),
         ..ledger::entry("gate").judged_by(comparison)
     }
@@ -323,7 +324,7 @@ pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEnt
 /// With what makes no sense.
 pub(crate) fn check(experiment: &Experiment) -> Result<()> {
     for workload in &experiment.judging {
-        crate::bench::check(workload)?;
+        hone_experiment::bench::check(workload)?;
     }
     crate::optimize::rule::check(experiment)
 }

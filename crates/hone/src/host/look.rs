@@ -11,9 +11,9 @@ use hone_host::under_load::{UnderLoad, Watcher, cannot_matter};
 use hone_record::{UntriedKnob, Workload};
 
 use super::candidate::Candidate;
-use crate::arm::Arm;
-use crate::bench::Bench;
-use crate::rounds::of_target;
+use hone_experiment::arm::Arm;
+use hone_experiment::bench::Bench;
+use hone_experiment::rounds::of_target;
 
 /// Between two looks: short beside a flush of a disk, and little work.
 const EVERY: Duration = Duration::from_millis(20);

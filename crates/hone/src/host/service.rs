@@ -8,11 +8,11 @@ use hone_load::Security;
 use hone_record::Workload;
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Place, find_program};
-use crate::ending::Usage;
-use crate::experiment::target::Form;
-use crate::experiment::{self, Experiment};
-use crate::meter::Metrics;
+use hone_experiment::arm::{Arm, Place, find_program};
+use hone_experiment::ending::Usage;
+use hone_experiment::meter::Metrics;
+use hone_experiment::spec::target::Form;
+use hone_experiment::spec::{self, Experiment};
 
 /// Which file, and which program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,5 +78,5 @@ fn folder_of(file: &Path) -> &Path {
 fn parsed(file: &Path) -> Result<Experiment> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Usage(format!("the experiment {} can't be read: {error}", file.display())))?;
-    Ok(experiment::parse_asked(&text, file, &experiment::Asked::default())?)
+    Ok(spec::parse(&text, file)?)
 }

@@ -13,14 +13,14 @@ use hone_tool::interrupt;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
-use super::guard::{Held, NotSet};
-use crate::arm::Arm;
-use crate::bench::{Bench, Subject};
-use crate::drive::fixed_before;
-use crate::ending::{NotItsOwn, Usage};
-use crate::folder::RunFolder;
-use crate::progress::Progress;
-use crate::rounds::{Burst, Round, judged, lacks_pairs, line, of_target, turn};
+use super::held::{Held, NotSet};
+use hone_experiment::arm::Arm;
+use hone_experiment::bench::{Bench, Subject};
+use hone_experiment::drive::fixed_before;
+use hone_experiment::ending::{NotItsOwn, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::progress::Progress;
+use hone_experiment::rounds::{Burst, Round, judged, lacks_pairs, line, of_target, turn};
 
 /// Everything that rounds of one target need.
 pub(crate) struct Sitting<'a> {

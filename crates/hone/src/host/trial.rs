@@ -21,15 +21,18 @@ use serde::{Deserialize, Serialize};
 use super::candidate::{Candidate, together};
 use super::service::Service;
 use super::sitting::{RUN, Sat, Sitting, refused};
-use super::{guard, look};
-use crate::arm::{Arm, Place};
-use crate::bench::{self, Bench};
-use crate::ending::NotItsOwn;
-use crate::folder::{RunFolder, read_record};
-use crate::meter::Metrics;
-use crate::progress::Progress;
-use crate::standing::Standing;
-use crate::{ledger, show};
+use hone_experiment::guard;
+
+use super::look;
+use crate::show;
+use hone_experiment::arm::{Arm, Place};
+use hone_experiment::bench::{self, Bench};
+use hone_experiment::ending::NotItsOwn;
+use hone_experiment::folder::{RunFolder, read_record};
+use hone_experiment::ledger;
+use hone_experiment::meter::Metrics;
+use hone_experiment::progress::Progress;
+use hone_experiment::standing::Standing;
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -422,7 +425,7 @@ impl Session<'_> {
                 promise: candidate.promise(),
                 verdict,
                 decision: if verdict == Verdict::Better { Decision::Accepted } else { Decision::Rejected },
-                why: show::comparison::sentence(&comparison),
+                why: hone_report::verdict::sentence(&comparison),
                 before: BatchState::of(&before),
                 after: BatchState::of(&after),
                 stalls_before: StallCounts::of(&before),

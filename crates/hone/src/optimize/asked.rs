@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::cache::Tree;
 use super::kinds::Kind;
 use super::{Job, cache, outside};
-use crate::ending::Usage;
-use crate::experiment::target::Form;
-use crate::standing::Standing;
+use hone_experiment::ending::Usage;
+use hone_experiment::spec::target::Form;
+use hone_experiment::standing::Standing;
 
 const NOTE: &str = "asked.json";
 

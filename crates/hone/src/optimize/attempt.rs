@@ -10,8 +10,8 @@ use hone_tool::left::{Noting, note_groups_in};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
-use crate::folder::RunFolder;
-use crate::left::{OF_BUILDS as GROUPS, ended, removed};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::left::{OF_BUILDS as GROUPS, ended, removed};
 
 const NOTE: &str = "attempt.json";
 

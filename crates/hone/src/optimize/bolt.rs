@@ -25,8 +25,8 @@ use super::kinds::{Kind, kept_name, perf};
 use super::provenance::{Part, WentIn};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Counting, failed};
-use crate::arm::Reset;
 use crate::{diagnose, show};
+use hone_experiment::arm::Reset;
 
 /// The builds of a search are as many as so many culprits need; with more of them innocent functions are left alone, too.
 const MOST_CULPRITS: u32 = 4;

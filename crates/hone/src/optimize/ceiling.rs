@@ -9,8 +9,8 @@ use hone_record::{Ceiling, Outcome, Window, Workload};
 
 use super::Job;
 use super::steps::Told;
-use super::tree::BASELINE;
-use crate::arm::Arm;
+use hone_experiment::arm::Arm;
+use hone_experiment::variants::BASELINE;
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
 pub(super) const CEILING_PROBE_S: f64 = 3.0;
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn windows_that_are_short_are_told() {
-        let mut window = crate::show::window::tests::window();
+        let mut window = hone_experiment::fixture::window();
         window.duration_s = 0.27;
         let hint = short(&window, 60_000).unwrap();
         assert!(hint.contains("60,000 operations takes 0.27 s; with 4 times as many"), "{hint}");
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_raised_rate_that_the_plain_build_does_not_stand_is_found_out_at_the_ceiling() {
-        let mut window = crate::show::window::tests::window();
+        let mut window = hone_experiment::fixture::window();
         window.outcome = Outcome::Steady;
         stands_what_was_raised(&window).unwrap();
         window.outcome = Outcome::Saturated { backlog_requests: 99 };

@@ -11,9 +11,10 @@ use hone_load::{LoadError, smoke_test};
 use hone_record::{SmokeTest, Workload};
 use hone_tool::{StopSignal, Stopped, ToolError, interrupt};
 
-use super::{Job, provoke, tree::BASELINE};
-use crate::arm::{Arm, Place};
-use crate::ending::{NotItsOwn, Usage};
+use super::{Job, provoke};
+use hone_experiment::arm::{Arm, Place};
+use hone_experiment::ending::{NotItsOwn, Usage};
+use hone_experiment::variants::BASELINE;
 
 /// Batches a partition for the smoke test.
 const SMOKE_BATCHES: u32 = 10;

@@ -11,9 +11,9 @@ use hone_record::{Comparison, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
 use super::steps::{Phase, Steps, Told};
-use super::tree::{BASELINE, Made, Variant};
 use super::{Job, Outcomes, cache, layouts, shop};
-use crate::experiment::target::Form;
+use hone_experiment::spec::target::Form;
+use hone_experiment::variants::{BASELINE, Made, Variant};
 
 /// The state before, in names of folders and in tables.
 pub(crate) const BASE: &str = "base";
@@ -173,12 +173,12 @@ impl Job<'_> {
             Form::Cargo(cargo) => ("manifest", &cargo.manifest),
             Form::Recipe(recipe) => ("source", &recipe.source),
             Form::Go(go) => ("source", &go.module),
-            Form::Elf { .. } => bail!(crate::ending::Usage(
+            Form::Elf { .. } => bail!(hone_experiment::ending::Usage(
                 "target.binary is a finished program: there are no sources of which two commits could be built".to_owned()
             )),
         };
         if path.is_absolute() {
-            bail!(crate::ending::Usage(format!(
+            bail!(hone_experiment::ending::Usage(format!(
                 "target.{key} = {}: name it relative to the file, so that each commit's own sources are built",
                 path.display()
             )));

@@ -12,10 +12,10 @@ use hone_tool::Call;
 use super::harm::STARTS;
 use super::kinds::{Kind as Kinds, perf};
 use super::sampling::over;
-use super::tree::{self, BASELINE, Made, Profile, Variant};
 use super::{Job, layouts};
-use crate::experiment::ProfileWish;
 use crate::show;
+use hone_experiment::spec::ProfileWish;
+use hone_experiment::variants::{self, BASELINE, Made, Profile, Variant};
 
 /// The plan as a text.
 ///
@@ -168,7 +168,7 @@ impl Plan<'_, '_> {
         if self.job.target().check.is_some() {
             self.check();
         }
-        if tree::needs_bolt(variants) {
+        if variants::needs_bolt(variants) {
             self.provokes();
         }
         self.loads("probed for its ceiling", experiment.judging.iter());
@@ -180,7 +180,7 @@ impl Plan<'_, '_> {
     }
 
     fn training(&mut self, variants: &[Variant], compiler: &Kinds) -> Result<()> {
-        let profiles = tree::profiles(variants);
+        let profiles = variants::profiles(variants);
         if profiles.is_empty() {
             return Ok(());
         }

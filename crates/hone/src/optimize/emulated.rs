@@ -15,8 +15,9 @@ use hone_host::uses::{self, Uses};
 use hone_record::{Engine, Workload};
 use hone_tool::interrupt;
 
-use super::{Job, short, slow};
-use crate::arm::{Arm, Place};
+use super::{Job, short};
+use hone_experiment::arm::{Arm, Place};
+use hone_experiment::slow;
 
 /// A program under an emulator has this many times as long to be ready, until it is known how slow it is.
 const TO_BE_READY: f64 = 20.0;
@@ -77,7 +78,8 @@ impl Job<'_> {
                 self.bench().alone(&arm(&folder, slow)?, &load).map(|window| window.facts.acked_requests)
             }
             _ => {
-                let begin = |running: &crate::arm::Running| Ok(folder.forget(&running.processes())?);
+                let begin =
+                    |running: &hone_experiment::arm::Running| Ok(folder.forget(&running.processes())?);
                 let end = |_, processes: &[u32]| {
                     outside = running_outside(&emulator, processes);
                     folder.save(processes)?;

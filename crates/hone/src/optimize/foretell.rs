@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::emulated::Traced;
 use super::steps::{Phase, Steps, Told};
-use super::tree::{BASELINE, Made, Variant};
 use super::{Job, Outcomes, in_a_line};
 use crate::{diagnose, show};
+use hone_experiment::variants::{BASELINE, Made, Variant};
 
 /// What is kept of a trace beside its files.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use super::Job;
 use super::check::trouble_of;
 use super::go::most_while;
 use super::steps::Told;
-use super::tree::BASELINE;
-use crate::experiment::Limits;
-use crate::progress::Progress;
+use hone_experiment::progress::Progress;
+use hone_experiment::spec::Limits;
+use hone_experiment::variants::BASELINE;
 
 /// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
 pub(super) const STARTS: usize = 5;

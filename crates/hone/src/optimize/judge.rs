@@ -9,13 +9,12 @@ use hone_binary::Built;
 use hone_record::{Ceiling, Comparison, Metric, VariantFacts, VariantState, Verdict, Workload};
 
 use super::steps::{Phase, Steps, Told};
-use super::tree::{BASELINE, Variant};
 use super::{Job, Outcomes, rule, takes};
-use crate::arm::Arm;
-use crate::broke;
-use crate::drive::{Contest, GaveUp, compare};
-use crate::rounds::{self, Judged, Rounds, Runner, judge_rounds};
-use crate::show;
+use hone_experiment::arm::Arm;
+use hone_experiment::broke;
+use hone_experiment::drive::{Contest, GaveUp, compare};
+use hone_experiment::rounds::{self, Judged, Rounds, Runner, judge_rounds};
+use hone_experiment::variants::{BASELINE, Variant};
 
 /// Two variants, by their places in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +172,7 @@ impl Job<'_> {
             let found = unless_raised(is_raised, &sides[0].variant, compare(&contest, self.progress))?;
             Ok(match found {
                 Ok(found) => {
-                    Told { note: show::comparison::sentence(&found), command: None, result: Some(found) }
+                    Told { note: hone_report::verdict::sentence(&found), command: None, result: Some(found) }
                 }
                 Err(why) => Told { note: why, command: None, result: None },
             })
@@ -223,7 +222,7 @@ impl Job<'_> {
             };
             let found = judge_rounds(&rounds, self.progress)?;
             let all = found.edges.iter().chain(&found.on_baseline);
-            let note = all.map(show::comparison::sentence).collect::<Vec<_>>().join(" ");
+            let note = all.map(hone_report::verdict::sentence).collect::<Vec<_>>().join(" ");
             Ok(Told { note, command: None, result: found })
         })
     }

@@ -11,10 +11,10 @@ use hone_diagnose::emulator::Emulator;
 use serde::{Deserialize, Serialize};
 
 use super::steps::{Phase, Steps, Told};
-use super::tree::{self, BoltBy, Made, Variant};
 use super::{Job, Left, in_a_line};
-use crate::ending::Usage;
-use crate::experiment::ProfileWish;
+use hone_experiment::ending::Usage;
+use hone_experiment::spec::ProfileWish;
+use hone_experiment::variants::{self, BoltBy, Made, Variant};
 
 /// A kind of profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,8 +129,8 @@ impl Job<'_> {
         let shaped = variants.iter().find(is_shaped);
         match (form.is_for_bolt(), shaped) {
             (true, Some(_)) if !self.experiment.variants_are_asked => {
-                let names = tree::for_bolt_alone();
-                tree::of(Some(&names), &self.experiment.target.form, &[], false)
+                let names = variants::for_bolt_alone();
+                variants::of(Some(&names), &self.experiment.target.form, &[], false)
                     .map_err(|(_, problem)| Usage(problem).into())
             }
             (true, Some(variant)) => bail!(Usage(format!(
@@ -176,8 +176,8 @@ impl Job<'_> {
     }
 
     fn decide(&self, target: Target, compiler: &Kind, variants: &[Variant]) -> Result<(Kinds, String)> {
-        let by_compiler = !tree::profiles(variants).is_empty();
-        let by_bolt = tree::bolt_is_wanted(variants);
+        let by_compiler = !variants::profiles(variants).is_empty();
+        let by_bolt = variants::bolt_is_wanted(variants);
         let mut reasons = Vec::new();
         let bolt = match (&self.experiment.profile, self.given_profile()?) {
             _ if !by_bolt => Kind::Counts,
@@ -200,7 +200,7 @@ impl Job<'_> {
         if by_compiler && *compiler == Kind::Perf(Event::Branches) && !by_bolt {
             self.branches()?;
         }
-        let plain = match tree::needs_samples(variants) {
+        let plain = match variants::needs_samples(variants) {
             true => Some(match self.plain_samples() {
                 Ok(event) => Ok(event),
                 Err(error) => Err(super::left_out(error)?),
@@ -220,13 +220,13 @@ impl Job<'_> {
         }
         match &plain {
             Some(Ok(event)) => {
-                parts.push(format!("for {} {}", tree::SAMPLED_BOLT, Kind::Perf(*event).words(target)));
+                parts.push(format!("for {} {}", variants::SAMPLED_BOLT, Kind::Perf(*event).words(target)));
             }
             Some(Err(why)) => parts.push(format!("no plain samples: {}", first_line(why))),
             None => {}
         }
-        if tree::needs_emulator(variants) {
-            parts.push(format!("for {} {}", tree::EMULATED_BOLT, Kind::Emulated.words(target)));
+        if variants::needs_emulator(variants) {
+            parts.push(format!("for {} {}", variants::EMULATED_BOLT, Kind::Emulated.words(target)));
         }
         parts.extend(reasons.iter().map(|reason| first_line(reason).to_owned()));
         let note = if parts.is_empty() { "no variant takes one".to_owned() } else { parts.join("; ") };

@@ -11,8 +11,8 @@ use hone_binary::{Built, Moved, Order, functions_moved};
 use hone_record::{LaidOut, OneLayout, Rewriting};
 
 use super::steps::{Phase, Steps, Told};
-use super::tree::{Made, Variant};
 use super::{Job, Left, Makers, Outcomes, Taken};
+use hone_experiment::variants::{Made, Variant};
 
 /// The builds behind the first one, by their numbers, which are their seeds.
 pub(super) fn further(builds: u32) -> std::ops::RangeInclusive<u64> {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use hone_record::{Comparison, LedgerEntry, Optimization, VariantFacts, VariantState, Verdict};
 
 use super::Job;
-use crate::{ledger, show};
+use hone_experiment::ledger;
 
 impl Job<'_> {
     /// Once, however often a run is resumed.
@@ -55,7 +55,7 @@ pub(crate) fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) 
         ),
         undo: if decision == "keep" { way_back() } else { None },
         decision,
-        why: show::comparison::sentence(comparison),
+        why: hone_report::verdict::sentence(comparison),
         foretold: variant
             .and_then(|variant| Some(variant.foretelling.as_ref()?.beside(comparison.verdict()))),
         profile_sha256: artifact(&comparison.b)

@@ -2,9 +2,9 @@
 
 use hone_record::{Comparison, MatrixCell, MatrixRow, Workload};
 
-use crate::experiment::{Compare, is_same_load};
+use hone_experiment::spec::{Compare, is_same_load};
 
-use super::tree::{BASELINE, Made, Mix, Profile, Variant};
+use hone_experiment::variants::{BASELINE, Made, Mix, Profile, Variant};
 
 /// One row for each profile of the first kind, the mix of all first.
 pub(super) fn rows(
@@ -104,7 +104,7 @@ mod tests {
         let made = Made::Shaped { by: Profile::First(Mix::Only(0)), relocs: false };
         let shaped = Variant { name: "pgo@a".to_owned(), parent: Some(0), made, judged: true };
         let judged = |load: Workload| {
-            let mut found = crate::show::comparison::tests::comparison(Some(Verdict::Better));
+            let mut found = hone_experiment::fixture::comparison(Some(Verdict::Better));
             (found.a, found.b, found.workload) = (BASELINE.to_owned(), "pgo@a".to_owned(), load);
             found
         };

@@ -27,11 +27,9 @@ mod provoke;
 pub(crate) mod rule;
 mod sampling;
 mod shop;
-pub(crate) mod slow;
 pub(crate) mod steps;
 pub(crate) mod takes;
 mod train;
-pub(crate) mod tree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -51,22 +49,22 @@ use hone_record::{
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Place};
-use crate::bench::Bench;
-use crate::ending::Usage;
-use crate::experiment::Experiment;
-use crate::experiment::target::{Form, Target};
-use crate::folder::RunFolder;
-use crate::left::LOCK_OF_BUILDS;
-use crate::moment::now_unix_ms;
-use crate::progress::Progress;
-use crate::ready::Ready;
-use crate::rounds::Judged;
+use hone_experiment::arm::{Arm, Place};
+use hone_experiment::bench::Bench;
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::left::LOCK_OF_BUILDS;
+use hone_experiment::moment::now_unix_ms;
+use hone_experiment::progress::Progress;
+use hone_experiment::ready::Ready;
+use hone_experiment::rounds::Judged;
+use hone_experiment::spec::Experiment;
+use hone_experiment::spec::target::{Form, Target};
+use hone_experiment::variants::{self, BASELINE, Made, Mix, Profile, Variant};
 pub(crate) use judge::is_worse;
 use judge::{Edge, edges};
 use kinds::{Kinds, are_samples};
 use steps::{Phase, Steps, Told};
-use tree::{BASELINE, Made, Mix, Profile, Variant};
 
 /// What an optimisation needs.
 pub(crate) struct Job<'a> {
@@ -151,7 +149,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     if job.target().check.is_some() {
         steps.run(Phase::Baseline, "check-baseline", || job.check_plain(&baseline))?;
     }
-    if tree::needs_bolt(&variants) && job.can_be_provoked() {
+    if variants::needs_bolt(&variants) && job.can_be_provoked() {
         steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
@@ -450,7 +448,7 @@ impl<'a> Job<'a> {
     fn variants(&self, target: Kind) -> Result<(Option<BoltTools>, Vec<Variant>)> {
         if let Some(kept) = self.folder.read_note::<Vec<Variant>>(TREE)? {
             let tools =
-                if tree::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
+                if variants::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
             let is_done = kept.iter().all(|variant| {
                 !matches!(variant.made, Made::Rewritten { .. })
                     || has_come_to_an_end(self.folder, &variant.name, self.experiment.builds)
@@ -465,12 +463,12 @@ impl<'a> Job<'a> {
             };
         }
         let variants = self.fitting_the_given(&self.experiment.variants, target)?;
-        if !tree::needs_bolt(&variants) {
+        if !variants::needs_bolt(&variants) {
             return Ok((None, variants));
         }
         match BoltTools::find(None) {
             Ok(tools) => Ok((Some(tools), variants)),
-            Err(error) => match tree::without_bolt(&variants) {
+            Err(error) => match variants::without_bolt(&variants) {
                 Some(others) if !self.experiment.variants_are_asked => {
                     self.progress.line(&format!("without BOLT: {}", in_a_line(&error)));
                     Ok((None, others))
@@ -512,7 +510,7 @@ impl<'a> Job<'a> {
                 workshop.fits(&layouts::order(&order, number))?;
             }
         }
-        let profiles = tree::profiles(variants);
+        let profiles = variants::profiles(variants);
         if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             workshop.can(&Guide::Generate)?;
         }
@@ -549,7 +547,7 @@ impl<'a> Job<'a> {
         compiler: &kinds::Kind,
     ) -> Result<Profiles> {
         let mut profiles = Profiles::new();
-        let wanted: Vec<Profile> = tree::profiles(variants);
+        let wanted: Vec<Profile> = variants::profiles(variants);
         if wanted.is_empty() {
             return Ok(profiles);
         }

@@ -10,7 +10,7 @@ use hone_record::ToolReceipt;
 
 use super::Job;
 use super::kinds::Kind;
-use crate::experiment::target::Form;
+use hone_experiment::spec::target::Form;
 
 /// A training that went into a profile.
 #[derive(Debug, Clone, Copy)]

@@ -17,8 +17,8 @@ use super::Job;
 use super::beside::beside;
 use super::check::trouble_of;
 use super::steps::Told;
-use super::tree::BASELINE;
-use crate::arm::Arm;
+use hone_experiment::arm::Arm;
+use hone_experiment::variants::BASELINE;
 
 /// What the baseline did under it.
 const NOTE: &str = "provoked-baseline.json";
@@ -167,7 +167,7 @@ impl Job<'_> {
         // One that has ended is the reason of everything else.
         subject.running()?.check_alive().context("while it was provoked")?;
         let provoked = provoked?;
-        crate::bench::of_use(window?)?;
+        hone_experiment::bench::of_use(window?)?;
         if let Some(check) = &self.target().check {
             let call = subject.running()?.call("check", &with_program(check, program), &[])?;
             let checked = self.runner.run(&call.limit(super::check::CHECK_LIMIT));

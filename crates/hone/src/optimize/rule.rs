@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result};
 use hone_compare::{BASELINE, DesignError, Plan, TWIN};
 use hone_record::{Design, Mode, Workload};
 
-use crate::experiment::{Compare, Experiment};
-use crate::places::Places;
-use crate::rounds;
+use hone_experiment::places::Places;
+use hone_experiment::rounds;
+use hone_experiment::spec::{Compare, Experiment};
 
 /// The pairs of an edge under a load that Hone sends.
 ///
@@ -62,7 +62,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::experiment::parse;
+    use hone_experiment::spec::parse;
 
     fn checked(load: &str, more: &str) -> Result<(), String> {
         let text = format!(

@@ -16,8 +16,8 @@ use super::kinds::{kept_name, perf};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Raw, failed};
 use super::{Job, Left};
-use crate::arm::{Place, Running};
-use crate::experiment::Training;
+use hone_experiment::arm::{Place, Running};
+use hone_experiment::spec::Training;
 
 /// perf writes what it holds as it ends.
 const PERF_ENDS: Duration = Duration::from_secs(30);

@@ -10,12 +10,13 @@ use hone_binary::go::{GoPgo, GoTarget};
 use hone_binary::recipe::{Recipe, RecipeWorkshop, sugar};
 use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, ProfileForm, Workshop};
 
+use super::Job;
 use super::cache::{self, Cache};
 use super::kinds::Kind;
 use super::steps::Told;
-use super::{Job, tree};
-use crate::experiment::target::{Build, Cargo, Form, Go};
 use crate::show;
+use hone_experiment::spec::target::{Build, Cargo, Form, Go};
+use hone_experiment::variants;
 
 impl<'a> Job<'a> {
     /// Who builds this target; everything cheap is checked.
@@ -92,7 +93,7 @@ impl<'a> Job<'a> {
     /// same names, since profiles go by them; a profile of somebody's has the names that it was taken with.
     fn mangling(&self) -> Result<Vec<String>> {
         let is_newer = match self.given_profile()? {
-            None => tree::needs_bolt(&self.experiment.variants),
+            None => variants::needs_bolt(&self.experiment.variants),
             Some(Kind::Given { file, form: ProfileForm::Counts | ProfileForm::Fdata }) => {
                 let bytes = fs::read(&file).with_context(|| format!("{} can't be read", file.display()))?;
                 has_newer_names(&bytes)

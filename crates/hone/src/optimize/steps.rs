@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Underway;
-use crate::folder::RunFolder;
-use crate::progress::Progress;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::progress::Progress;
 
 /// A stretch of the way that can be gone alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! What it takes to make the programs of an experiment, as far as that is known before. Pure.
 
-use crate::experiment::{Experiment, ProfileWish};
+use hone_experiment::spec::{Experiment, ProfileWish};
 
 use super::ceiling::CEILING_PROBE_S;
 use super::steps::Phase;
-use super::tree::{self, BoltBy, Made, Mix, Profile, Variant};
+use hone_experiment::variants::{self, BoltBy, Made, Mix, Profile, Variant};
 
 /// Phases that make programs, in their order.
 pub(crate) const MAKING: [Phase; 3] = [Phase::Baseline, Phase::Train, Phase::Build];
@@ -50,7 +50,7 @@ pub(crate) fn takes(experiment: &Experiment) -> Takes {
     let training_s: f64 = experiment.training.iter().map(|training| training.workload.duration_s).sum();
     let is_trained = !matches!(experiment.profile, ProfileWish::File(_));
     let training_s = if is_trained { training_s } else { 0.0 };
-    let profiles = tree::profiles(&experiment.variants);
+    let profiles = variants::profiles(&experiment.variants);
     let trainings = profiles
         .iter()
         .filter(|profile| matches!(profile, Profile::First(Mix::All) | Profile::Second))
@@ -93,7 +93,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::experiment;
+    use hone_experiment::spec;
 
     fn of(variants: &str) -> Takes {
         let text = format!(
@@ -101,7 +101,7 @@ mod tests {
              [workload.t]\nseed = 1001\nrecord_bytes = 300\npayload = \"telemetry\"\nduration_s = 10\n[workload.j]\nduration_s = 5\npayload = \"orders\"\n\
              [optimize]\ntrain = \"t\"\njudge = [\"j\"]\nvariants = [{variants}]\nsoak_s = 30\n"
         );
-        takes(&experiment::parse(&text, Path::new("hone.toml")).unwrap())
+        takes(&spec::parse(&text, Path::new("hone.toml")).unwrap())
     }
 
     #[test]

@@ -19,10 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use super::check::trouble_of;
 use super::steps::Told;
-use super::{Job, Left, slow};
-use crate::arm::{Arm, Place, Reset};
-use crate::experiment::Training;
-use crate::{bench, show};
+use super::{Job, Left};
+use crate::show;
+use hone_experiment::arm::{Arm, Place, Reset};
+use hone_experiment::bench;
+use hone_experiment::slow;
+use hone_experiment::spec::Training;
 
 /// A training that failed costs its profile; what says nothing of the program, a refusal too, stays as it is.
 pub(super) fn failed(error: anyhow::Error) -> anyhow::Error {

@@ -557,7 +557,7 @@ pub(crate) fn by_broker(stretch: &Stretch) -> BTreeMap<i32, (usize, u64, u64)> {
 /// A gate that nobody can pass is no gate.
 pub(crate) fn check(rules: &Rules) -> Result<()> {
     if !(rules.tolerance >= 1.0 && rules.tolerance.is_finite()) {
-        bail!(crate::ending::Usage("--tolerance is a factor of 1 or more, as 1.25".to_owned()));
+        bail!(hone_experiment::ending::Usage("--tolerance is a factor of 1 or more, as 1.25".to_owned()));
     }
     Ok(())
 }

@@ -17,10 +17,10 @@ use hone_load::canary::delete_left;
 use hone_load::health::Health;
 use serde::{Deserialize, Serialize};
 
-use crate::ending::Usage;
-use crate::folder::RunFolder;
-use crate::moment::now_unix_ms;
-use crate::progress::Progress;
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::moment::now_unix_ms;
+use hone_experiment::progress::Progress;
 
 pub(crate) mod gate;
 pub(crate) mod placing;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use hone_host::rollout::inventory::Host;
 use hone_load::health::Node;
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// Finds the broker and the rack of each host that does not name its own.
 pub(crate) fn placed(hosts: Vec<Host>, brokers: &BTreeMap<i32, Node>) -> Result<Vec<Host>> {

@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use hone_host::rollout::inventory::Host;
 
 use super::{Settings, gate};
-use crate::ending::Usage;
 use crate::kubernetes::{SECRETS, escaped, secret_made};
+use hone_experiment::ending::Usage;
 
 /// A guard waits a day at most.
 const LONGEST_GUARD_S: u64 = 86_400;

@@ -18,8 +18,8 @@ use super::progress;
 use super::shelf::{Content, Item, Run, Shelf, is_id, read};
 use super::shown::Shown;
 use crate::cmd::report;
-use crate::reader::Reader as _;
 use crate::story;
+use hone_experiment::reader::Reader as _;
 
 /// Runs or records on a page.
 const ON_A_PAGE: usize = 50;

@@ -12,7 +12,7 @@ use hyper::{Method, StatusCode, Uri};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::ending::Usage;
+use hone_experiment::ending::Usage;
 
 /// Shorter ones could be guessed.
 const LEAST_TOKEN: usize = 24;

@@ -8,7 +8,7 @@ use hone_compare::{CHANGE_POINT_RULE, MOST_VALUES, change_points, geometric_mean
 use hone_record::{History, HistoryLine, HistoryOver, HistoryPoint, LedgerEntry, Metric, ShelfRecord};
 
 use super::shelf::Content;
-use crate::reader::Reader;
+use hone_experiment::reader::Reader;
 
 /// Of a point's label, where it is a hash.
 const SHORT: usize = 12;

@@ -17,9 +17,9 @@ use hone_tool::interrupt;
 
 use super::shown::{MOST_BYTES, Shown, open};
 use super::sketch::sketch;
-use crate::ending::Usage;
-use crate::folder::RESULTS;
-use crate::ledger;
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::RESULTS;
+use hone_experiment::ledger;
 
 /// Files that are looked at, in all folders.
 const MOST_FILES: usize = 200_000;

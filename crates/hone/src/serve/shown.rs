@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use hone_ledger::{Checked, Ledger};
 
-use crate::reader::Reader;
+use hone_experiment::reader::Reader;
 
 /// A larger file is listed and not read.
 pub(super) const MOST_BYTES: u64 = 64 << 20;

@@ -7,8 +7,8 @@ use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, 
 
 use super::table::{in_a_cell, table};
 use super::{comparison, metric_value, wrapped};
-use crate::experiment::Experiment;
 use crate::gate::Asked;
+use hone_experiment::spec::Experiment;
 
 /// The size of a loss (0 to 1).
 fn loss_size(loss: f64) -> String {

@@ -2,6 +2,7 @@
 
 use hone_format::{exact_percent, measured, ratio};
 use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
+use hone_report::verdict::{headline, sentence};
 
 use super::table::{in_a_cell, table};
 use super::wrapped;
@@ -199,129 +200,6 @@ pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict, the figures that carry it, and what qualifies it.
-pub(crate) fn sentence(comparison: &Comparison) -> String {
-    let mut text = format!("{} {}", headline(comparison), of_primary(comparison));
-    // With the verdict and not below the table: who reads no further must not take it for a gain.
-    if let Some(other) = comparison.other_promise() {
-        text.push_str(&format!(" {other}"));
-    }
-    text.extend(lower_bounds(comparison));
-    if let Some(why) = comparison.why_troubles_decide() {
-        text.push_str(&format!(" {why}."));
-    }
-    if comparison.b_does_not_sustain()
-        && let Some(trouble) = comparison.last_trouble_of_b()
-    {
-        text.push_str(&format!(" The last time: {}.", trouble.trim_end_matches('.')));
-    }
-    for worse in comparison.regressions() {
-        let estimate = &worse.estimate;
-        let guard = comparison.design.rule.guards.contains(&estimate.metric);
-        text.push_str(&format!(
-            " {}{} is worse: {:.3} × {} {}.",
-            if guard { "Guard metric " } else { "" },
-            comparison.label(estimate.metric),
-            estimate.ratio,
-            comparison.a,
-            interval(estimate)
-        ));
-    }
-    if let Some(more) = comparison.more_failures() {
-        text.push_str(&format!(" Guard metric {more}."));
-    }
-    for unseen in comparison.unseen_guards() {
-        text.push_str(&format!(
-            " Guard rail not seen: {} could not be estimated or has no usable A/A control, so nothing is called better.",
-            comparison.label(unseen)
-        ));
-    }
-    for undecided in comparison.undecided_guards() {
-        let estimate = &undecided.estimate;
-        let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
-        text.push_str(&format!(
-            " Guard rail not decided: {} may be as bad as {end:.3} × {}.",
-            comparison.label(estimate.metric),
-            comparison.a
-        ));
-    }
-    text
-}
-
-/// `B against A: better.`, or with all that got worse: `B against A: p50 better, p99 worse.`
-pub(crate) fn headline(comparison: &Comparison) -> String {
-    let Comparison { a, b, .. } = comparison;
-    if comparison.b_does_not_sustain() {
-        return format!("{b} against {a}: worse. {b} does not sustain this load.");
-    }
-    let regressions = comparison.regressions();
-    let mut worse: Vec<&str> =
-        regressions.iter().map(|found| comparison.label(found.estimate.metric)).collect();
-    worse.extend(comparison.more_failures().map(|_| "error rate"));
-    let worse: Vec<String> = worse.iter().map(|label| format!("{label} worse")).collect();
-    let worse = worse.join(", ");
-    let Some(primary) = comparison.primary() else {
-        let metric = comparison.label(comparison.design.rule.primary);
-        return match &*worse {
-            "" => format!("Not shown: {metric} could not be estimated."),
-            worse => format!("{b} against {a}: {worse}, {metric} not estimated."),
-        };
-    };
-    if worse.is_empty() {
-        return format!("{b} against {a}: {}.", comparison.verdict().label());
-    }
-    // What troubles of an arm make of the primary metric is not what its figures say.
-    let verdict =
-        if comparison.why_troubles_decide().is_some() { comparison.verdict() } else { primary.verdict };
-    format!("{b} against {a}: {} {}, {worse}.", comparison.label(primary.estimate.metric), verdict.label())
-}
-
-/// That of one arm only a lower bound of the capacity is known: ` B at least 40,000 requests/s, A 31,200.`
-fn lower_bounds(comparison: &Comparison) -> Option<String> {
-    let bounds = comparison.at_least();
-    let estimate = &comparison.primary()?.estimate;
-    let climb = comparison.workload.climb().filter(|_| bounds != [false, false])?;
-    let side = |side: usize, name: &str, value: f64| {
-        format!("{name} {}{} requests/s", if bounds[side] { "at least " } else { "" }, measured(value))
-    };
-    Some(format!(
-        " {}, {}: where it says at least, {} held in every step of a climb.",
-        side(1, &comparison.b, estimate.value_b),
-        side(0, &comparison.a, estimate.value_a),
-        climb.slo.words()
-    ))
-}
-
-/// What the primary metric shows.
-fn of_primary(comparison: &Comparison) -> String {
-    let Some(judgement) = comparison.primary() else {
-        let metric = comparison.design.rule.primary;
-        let reason = comparison.not_estimated.get(&metric).map_or("no reason was kept", String::as_str);
-        return format!("{}: {reason}.", comparison.label(metric));
-    };
-    let estimate = &judgement.estimate;
-    let counted = format!(
-        "{:.3} × {} ({} % interval {:.3} to {:.3}, {} {} pairs)",
-        estimate.ratio,
-        comparison.a,
-        // 97.5 where two loads share the error.
-        (estimate.confidence * 1e4).round() / 1e2,
-        estimate.low,
-        estimate.high,
-        estimate.pairs,
-        match comparison.design.mode {
-            Mode::Duet => "duet",
-            Mode::Solo => "solo",
-        }
-    );
-    format!(
-        "{} is {}: {counted}; {}.",
-        comparison.label(estimate.metric),
-        judgement.verdict.label(),
-        judgement.why
-    )
-}
-
 fn dropped(comparison: &Comparison) -> String {
     let line = |pair: &PairOutcome| Some(format!("  pair {}: {}\n", pair.number(), pair.dropped.as_ref()?));
     let lines: String = comparison.pairs.iter().filter_map(line).collect();
@@ -439,77 +317,9 @@ fn unmet(comparison: &Comparison) -> Option<String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use hone_experiment::fixture::comparison;
+
     use super::*;
-    use hone_record::{Design, Rule};
-
-    fn judgement(metric: Metric, verdict: Verdict, primary: bool) -> Judgement {
-        let estimate = Estimate {
-            metric,
-            pairs: 8,
-            value_a: 10.0,
-            value_b: 9.0,
-            ratio: 0.9,
-            low: 0.85,
-            high: 0.95,
-            confidence: 0.95,
-            log_ratio_sd: 0.02,
-            detectable_ratio: 1.03,
-            builds: None,
-        };
-        Judgement { estimate, control: None, verdict, why: "the interval excludes 1".to_owned(), primary }
-    }
-
-    pub(crate) fn comparison(guard: Option<Verdict>) -> Comparison {
-        let guards = vec![Metric::LatencyP99];
-        let primary = judgement(Metric::CpuPerRecord, Verdict::Better, true);
-        let guarded = guard.map(|verdict| judgement(Metric::LatencyP99, verdict, false));
-        let reason = "only 0 of the pairs".to_owned();
-        Comparison {
-            a: "A".to_owned(),
-            b: "B".to_owned(),
-            workload: crate::experiment::WorkloadFile::default().named("w").unwrap(),
-            design: Design {
-                mode: Mode::Duet,
-                places: true,
-                pairs: 8,
-                control_pairs: 0,
-                order: Vec::new(),
-                swapped: Vec::new(),
-                rule: Rule {
-                    primary: Metric::CpuPerRecord,
-                    secondary: guards.clone(),
-                    guards,
-                    default_guards: false,
-                    alpha: 0.05,
-                    equivalence: 0.02,
-                    resamples: 100,
-                    seed: 1,
-                    words: "the rule".to_owned(),
-                },
-                blocks: Vec::new(),
-                builds: [1, 1],
-                refused: std::collections::BTreeMap::new(),
-                disturbance: None,
-                budget: None,
-                both_controls: false,
-                starts: 0,
-                reserve: 0,
-                effect: None,
-            },
-            pairs: Vec::new(),
-            not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),
-            judgements: std::iter::once(primary).chain(guarded).collect(),
-            machine: hone_record::Machine::default(),
-            change: None,
-            workload_b: None,
-            pilot: None,
-            unmeasured_pairs: 0,
-            one_layout: Vec::new(),
-            unlike_promises: Vec::new(),
-            measured: Default::default(),
-            behind: Default::default(),
-        }
-    }
 
     /// The first words are the verdict on the whole, and they never contradict what follows.
     #[test]
@@ -645,8 +455,8 @@ pub(crate) mod tests {
     /// One change by its text, as the command line has it.
     fn changed(text: &str) -> Comparison {
         let mut whole = comparison(Some(Verdict::NotShown));
-        let change = crate::change::parse(text).unwrap();
-        let [a, b] = crate::change::workloads(&change, &whole.workload).unwrap();
+        let change = hone_experiment::change::parse(text).unwrap();
+        let [a, b] = hone_experiment::change::workloads(&change, &whole.workload).unwrap();
         whole.workload_b = (a != b).then_some(b);
         whole.change = Some(change);
         whole

@@ -367,7 +367,7 @@ pub(crate) mod tests {
             verdict,
             decision: Decision::Rejected,
             why: "because".to_owned(),
-            comparison: crate::show::comparison::tests::comparison(None),
+            comparison: hone_experiment::fixture::comparison(None),
             before: state(1_000),
             after: state(900),
             stalls_before: stalled,
@@ -389,7 +389,7 @@ pub(crate) mod tests {
         HostTrial {
             target: "a:1".to_owned(),
             load: "a load".to_owned(),
-            workload: crate::experiment::WorkloadFile::default().named("w").unwrap(),
+            workload: hone_experiment::spec::WorkloadFile::default().named("w").unwrap(),
             profile: "field-guide".to_owned(),
             rule: "a rule".to_owned(),
             settle_s: 1.0,

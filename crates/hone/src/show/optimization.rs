@@ -67,7 +67,7 @@ pub(crate) fn text(found: &Optimization) -> String {
     out.push_str(&harms(&found.variants));
     out.push_str(&comparisons(found));
     for judged in &found.on_baseline {
-        out.push_str(&format!("\n{}: {}", judged.workload.name, comparison::sentence(judged)));
+        out.push_str(&format!("\n{}: {}", judged.workload.name, hone_report::verdict::sentence(judged)));
     }
     if !found.on_baseline.is_empty() {
         out.push('\n');

@@ -239,61 +239,10 @@ fn of_a_column(proof: &Proof) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use hone_experiment::fixture::proof;
+
     use super::*;
-    use hone_record::{CpuSeconds, Decision, Durability, Foreseen, Hdr, Machine};
-
-    fn state(us: u64, samples: u64) -> BatchState {
-        let mut latency = Hdr::new();
-        (0..samples).for_each(|_| latency.record_ns(us * 1_000));
-        BatchState {
-            windows: 3,
-            seconds: 10.0,
-            latency,
-            acked_records: samples,
-            target_cpu: Some(CpuSeconds { total_s: 5.0, user_share: None }),
-            produce_requests: Some(100),
-            batches: 50,
-            batch_records: samples,
-            batch_bytes: 50_000,
-            ..BatchState::default()
-        }
-    }
-
-    pub(crate) fn proof() -> Proof {
-        let step = |change: &str, decision, after| ProofStep {
-            change: change.to_owned(),
-            words: Vec::new(),
-            decision,
-            why: "because".to_owned(),
-            promise: None,
-            guards: Vec::new(),
-            comparison: Some(crate::show::comparison::tests::comparison(None)),
-            before: state(25_000, 1_000),
-            after,
-            foretold: Some(BatchForetold {
-                source: "whatif".to_owned(),
-                batch_bytes: Some(Foreseen { value: 900.0, low: 800.0, high: 950.0 }),
-                ..BatchForetold::default()
-            }),
-        };
-        Proof {
-            target: "a broker".to_owned(),
-            load: "shaped".to_owned(),
-            workload: crate::experiment::WorkloadFile::default().named("w").unwrap(),
-            kept: crate::experiment::WorkloadFile::default().named("w").unwrap(),
-            replica: None,
-            durability: Durability { acks: -1, storage: "unstated".to_owned() },
-            rule: "a rule".to_owned(),
-            steps: vec![
-                step("linger=5ms", Decision::Accepted, state(4_000, 1_000_000)),
-                step("acks=0", Decision::Rejected, state(5_000, 1_000)),
-            ],
-            limits: vec!["a limit".to_owned()],
-            machine: Machine::default(),
-            software: [("client".to_owned(), "librdkafka 2".to_owned())].into(),
-        }
-    }
 
     #[test]
     fn the_table_has_a_column_for_each_step_and_says_where_samples_are_too_few() {

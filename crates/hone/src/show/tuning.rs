@@ -96,8 +96,8 @@ mod tests {
     use hone_record::{Altitude, Decision, Metric, ProofStep, PutBack, Together};
 
     use super::*;
-    use crate::climb::Wanted;
-    use crate::show::proof::tests::proof as a_proof;
+    use hone_experiment::climb::Wanted;
+    use hone_experiment::fixture::proof as a_proof;
 
     /// Two changes that were accepted, one that was not.
     fn tuning() -> Tuning {

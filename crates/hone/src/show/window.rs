@@ -9,9 +9,9 @@ use hone_record::{
 };
 
 use super::table::table;
-use crate::meter;
-use crate::require::measured_words;
-use crate::targets::CPU_OF_TARGET;
+use hone_experiment::meter;
+use hone_experiment::require::measured_words;
+use hone_experiment::targets::CPU_OF_TARGET;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -468,11 +468,11 @@ fn latency_row(name: &str, tails: [String; 4], max: String, samples: u64) -> Vec
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use hone_experiment::fixture::window;
+
     use super::*;
     use std::collections::BTreeMap;
-
-    use hone_record::{Durability, Keys, Latencies, WindowFacts};
 
     #[test]
     fn answers_without_the_kernels_time_are_told() {
@@ -508,40 +508,6 @@ pub(crate) mod tests {
         // It was busier before than under the load: nothing is left, and nothing is below that.
         window.facts.idle_cores = Some(0.2);
         assert_eq!(window.cpu_us_per_record_beyond_idling(), Some(0.0));
-    }
-
-    /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.
-    pub(crate) fn window() -> Window {
-        let workload = crate::experiment::WorkloadFile::default().named("test").unwrap();
-        let mut latencies = Latencies::default();
-        (1..=1_000).for_each(|us| latencies.intended_to_ack.record_ns(us * 1_000));
-        let facts = WindowFacts {
-            requests: 1_000,
-            acked_requests: 1_000,
-            acked_records: 2_000,
-            reached_requests_per_s: 101.0,
-            ..WindowFacts::default()
-        };
-        Window {
-            variant: "target".to_owned(),
-            address: "a:1".to_owned(),
-            workload: Workload { keys: Keys::Zipf { distinct: 10, exponent: 1.0 }, ..workload },
-            durability: Durability { acks: 1, storage: "unstated".to_owned() },
-            started_unix_ms: 0,
-            duration_s: 10.0,
-            outcome: Outcome::Steady,
-            facts,
-            latencies,
-            series: Vec::new(),
-            end_to_end: None,
-            batches: Vec::new(),
-            split: None,
-            events: Vec::new(),
-            environment: None,
-            shard: None,
-            client: None,
-            requirements: Vec::new(),
-        }
     }
 
     #[test]
@@ -608,7 +574,7 @@ pub(crate) mod tests {
         let mut window = window();
         window.facts.errors = BTreeMap::from([("timeout".to_owned(), 3)]);
         window.requirements = ["p50<1ms", "p99.9<1ms", "throughput>500"]
-            .map(|text| text.parse::<crate::require::Rule>().unwrap().judge(&window))
+            .map(|text| text.parse::<hone_experiment::require::Rule>().unwrap().judge(&window))
             .to_vec();
         let text = text(&window);
         for expected in [

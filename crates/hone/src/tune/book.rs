@@ -7,7 +7,7 @@ use hone_record::{
 
 use super::harm::harms;
 use crate::batch::prove::entry_of;
-use crate::ledger;
+use hone_experiment::ledger;
 
 /// What is said of a kept change when another one takes its place.
 pub(super) const REPLACED: &str = "replaced";
@@ -146,7 +146,7 @@ mod tests {
             rule: "r",
             run: "/runs/orders-001",
         };
-        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        let mut step = hone_experiment::fixture::proof().steps.remove(0);
         (step.change, step.decision) = ("linger=20ms".to_owned(), hone_record::Decision::Accepted);
         step.foretold = None;
         // Of the run's two questions about a change the second one decides nothing.

@@ -7,8 +7,8 @@ use hone_record::{Altitude, Change, Engine, Hope};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::step::{Step, promise};
-use crate::change;
-use crate::ending::Usage;
+use hone_experiment::change;
+use hone_experiment::ending::Usage;
 
 /// Kinds of changes that are no changes of the load.
 const OUTSIDE: [&str; 4] = ["arg", "broker", "env", "host"];

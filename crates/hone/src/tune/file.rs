@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Candidate;
 use super::propose::LEAST_HOPE;
 use super::{forbid, of_host};
-use crate::climb::Wanted;
-use crate::ending::Usage;
-use crate::experiment::{WorkloadFile, check_name, explain, usual_effect};
-use crate::meter::Metrics;
-use crate::notation::Share;
-use crate::require::{self, Rule};
-use crate::spelling::{did_you_mean, nearest};
+use hone_experiment::climb::Wanted;
+use hone_experiment::ending::Usage;
+use hone_experiment::meter::Metrics;
+use hone_experiment::notation::Share;
+use hone_experiment::require::{self, Rule};
+use hone_experiment::spec::{WorkloadFile, check_name, explain, usual_effect};
+use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -153,7 +153,7 @@ impl Default for Table {
             alpha: 0.05,
             equivalence: 0.02,
             keep_disturbed: false,
-            lateness_limit_ms: crate::experiment::DEFAULT_LATENESS_LIMIT_MS,
+            lateness_limit_ms: hone_experiment::spec::DEFAULT_LATENESS_LIMIT_MS,
             ready_timeout_s: 30.0,
             stop_timeout_s: 30.0,
         }
@@ -317,7 +317,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         ready_timeout_s: table.ready_timeout_s,
         stop_timeout_s: table.stop_timeout_s,
         host_root: PathBuf::from("/"),
-        topic_prefix: crate::topics::prefix("tune"),
+        topic_prefix: hone_experiment::topics::prefix("tune"),
     };
     asked.check()?;
     Ok(asked)
@@ -657,7 +657,8 @@ mod tests {
         let error = read(&format!("{text}duration_s = 5\n")).unwrap_err();
         let told = format!("{error:#}");
         assert!(
-            crate::failure::is_usage(&error) && told.contains("[workload.high]: `duration_s` has no say"),
+            hone_experiment::usage::is_usage(&error)
+                && told.contains("[workload.high]: `duration_s` has no say"),
             "{told}"
         );
         read(&format!("{text}[workload.other]\nduration_s = 5\n").replace("slo", "workload = \"high\"\nslo"))
@@ -704,7 +705,7 @@ mod tests {
             });
             let error = found.expect_err(lines);
             assert!(format!("{error:#}").contains(expected), "{lines}: {error:#}");
-            assert!(crate::failure::is_usage(&error), "{lines}: {error:#}");
+            assert!(hone_experiment::usage::is_usage(&error), "{lines}: {error:#}");
         }
     }
 
@@ -809,7 +810,10 @@ mod tests {
         ] {
             let text = format!("name = \"x\"\n[tune]\n{lines}\n[workload.a]\nclient = \"librdkafka\"\n");
             let error = read(&text).unwrap_err();
-            assert!(crate::failure::is_usage(&error) && format!("{error:#}").contains(expected), "{error:#}");
+            assert!(
+                hone_experiment::usage::is_usage(&error) && format!("{error:#}").contains(expected),
+                "{error:#}"
+            );
         }
     }
 
@@ -832,7 +836,7 @@ mod tests {
         };
         told(10.0).unwrap();
         let error = told(900.0).unwrap_err();
-        assert!(crate::failure::is_usage(&error), "{error:#}");
+        assert!(hone_experiment::usage::is_usage(&error), "{error:#}");
         assert!(error.to_string().contains("the budget of 10 min does not reach"), "{error:#}");
     }
 

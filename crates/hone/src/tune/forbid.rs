@@ -10,9 +10,9 @@ use hone_host::setting::Setting;
 use hone_record::Engine;
 
 use super::candidate::Candidate;
-use crate::change;
-use crate::ending::Usage;
-use crate::spelling::{did_you_mean, nearest};
+use hone_experiment::change;
+use hone_experiment::ending::Usage;
+use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// Words of a candidate, with what else says the same: whoever forbids one of them means all.
 const SAME: [(&str, &[&str]); 10] = [
@@ -307,7 +307,7 @@ mod tests {
             ("host./etc/passwd", "no setting of this name"),
         ] {
             let error = check(&[forbid.to_owned()], &kernel).expect_err(forbid);
-            assert!(crate::failure::is_usage(&error), "{forbid}");
+            assert!(hone_experiment::usage::is_usage(&error), "{forbid}");
             assert!(error.to_string().contains(expected), "{forbid}: {error}");
         }
     }

@@ -5,7 +5,7 @@ use hone_record::{Altitude, Engine};
 use serde::Serialize;
 
 use super::candidate::Candidate;
-use crate::folder::RunFolder;
+use hone_experiment::folder::RunFolder;
 
 /// A profile of `hone host apply` with the host's settings that were kept.
 const PROFILE: &str = "keep-host.toml";

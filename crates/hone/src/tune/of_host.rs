@@ -10,8 +10,8 @@ use hone_host::relevance;
 use hone_record::{Hope, Metric};
 
 use super::candidate::Candidate;
-use crate::arm::is_address;
 use crate::host::candidate::{self, Given};
+use hone_experiment::arm::is_address;
 
 /// What a knob of the machine is hoped to save. A choice, and a low one: most of what guides say about hosts is not shown where it is tried.
 const HOPE_OF_A_KNOB: f64 = 0.015;

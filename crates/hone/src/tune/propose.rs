@@ -367,7 +367,7 @@ mod tests {
     use hone_record::CpuSeconds;
 
     use super::*;
-    use crate::experiment::WorkloadFile;
+    use hone_experiment::spec::WorkloadFile;
 
     fn load() -> Workload {
         let file = WorkloadFile {

@@ -21,16 +21,18 @@ use super::lasting;
 use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
-use crate::arm::{self, Place};
-use crate::decide::{
+use hone_experiment::arm::{self, Place};
+use hone_experiment::decide::{
     Terms, broken_by, decide, fixed, guards, guards_of_a_climb, not_to_be_had, required, windows,
 };
-use crate::drive::{Clock, Contest, GaveUp, compare, fixed_before, in_one_line, measure_pairs, refused_arm};
-use crate::folder::{RunFolder, read_record};
-use crate::ledger;
-use crate::places::Places;
-use crate::progress::Progress;
-use crate::topics::{Topics, looked_after};
+use hone_experiment::drive::{
+    Clock, Contest, GaveUp, compare, fixed_before, in_one_line, measure_pairs, refused_arm,
+};
+use hone_experiment::folder::{RunFolder, read_record};
+use hone_experiment::ledger;
+use hone_experiment::places::Places;
+use hone_experiment::progress::Progress;
+use hone_experiment::topics::{Topics, looked_after};
 
 /// Pairs of equal arms, before anything is changed.
 pub(super) const PILOT_PAIRS: u32 = 5;
@@ -210,7 +212,8 @@ impl Asked {
     pub(super) fn latency_limit_ms(&self) -> Result<Option<f64>> {
         let rules = self.rules()?;
         let promised = self.workload.climb().map(|climb| climb.slo.latency_us);
-        let limits = rules.iter().filter_map(crate::require::Rule::latency_limit_us).chain(promised);
+        let limits =
+            rules.iter().filter_map(hone_experiment::require::Rule::latency_limit_us).chain(promised);
         Ok(limits.reduce(f64::min).map(|us| us / 1e3))
     }
 }
@@ -913,7 +916,7 @@ mod tests {
     use hone_record::{Altitude, Hope};
 
     use super::*;
-    use crate::drive::refused_for_test;
+    use hone_experiment::drive::refused_for_test;
 
     fn candidate(setting: &str, share: f64) -> Candidate {
         let hope = Hope::new(share, "");
@@ -923,7 +926,7 @@ mod tests {
     /// One that was tried, by its setting, what was hoped of it, and what came.
     fn tried(setting: &str, share: f64, decision: Decision) -> (Candidate, TuningStep) {
         let candidate = candidate(setting, share);
-        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        let mut step = hone_experiment::fixture::proof().steps.remove(0);
         (step.change, step.decision) = (candidate.name.clone(), decision);
         let hope = candidate.hope.clone();
         (candidate, TuningStep { altitude: Altitude::Client, hope, passed_over: Vec::new(), step })
@@ -1245,7 +1248,7 @@ mod tests {
     #[test]
     fn a_control_that_differs_is_measured_once_more_whatever_the_pairs_say() {
         let of = |ratio: f64, control: Option<[f64; 3]>| {
-            let mut comparison = crate::show::comparison::tests::comparison(None);
+            let mut comparison = hone_experiment::fixture::comparison(None);
             for judgement in comparison.judgements.iter_mut().filter(|judgement| judgement.primary) {
                 judgement.estimate.ratio = ratio;
                 let span = |[low, ratio, high]: [f64; 3]| hone_record::Estimate {

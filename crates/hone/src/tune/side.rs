@@ -9,12 +9,12 @@ use hone_load::Security;
 use hone_record::{Change, Workload};
 
 use super::candidate::Candidate;
-use crate::arm::{Arm, Place};
-use crate::change;
-use crate::ending::Usage;
-use crate::lever::{Lever, Set};
-use crate::meter::Metrics;
-use crate::spelling::{did_you_mean, nearest};
+use hone_experiment::arm::{Arm, Place};
+use hone_experiment::change;
+use hone_experiment::ending::Usage;
+use hone_experiment::lever::{Lever, Set};
+use hone_experiment::meter::Metrics;
+use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// What changes are made to: the first state.
 #[derive(Debug, Clone)]
@@ -189,7 +189,7 @@ mod tests {
     use hone_record::{Engine, Hope};
 
     use super::*;
-    use crate::experiment::WorkloadFile;
+    use hone_experiment::spec::WorkloadFile;
 
     fn base() -> Base {
         let limit = Duration::from_secs(1);
@@ -279,7 +279,7 @@ mod tests {
         base.check_host(&[candidate("host.vm.swappiness=1"), candidate("linger=5ms")]).unwrap();
         let error = base.check_host(&[candidate("host.vm.swapiness=1")]).unwrap_err();
         let told = format!("{error:#}");
-        assert!(crate::failure::is_usage(&error), "{told}");
+        assert!(hone_experiment::usage::is_usage(&error), "{told}");
         assert!(
             told.contains("candidate `host.vm.swapiness=1`")
                 && told.contains("did you mean `host.vm.swappiness`"),
@@ -297,7 +297,7 @@ mod tests {
         let machine = hone_record::Machine::default();
         let standing = || {
             let arms = base().arms(std::slice::from_ref(&built)).unwrap();
-            crate::standing::Standing::of(arms.iter(), std::iter::empty(), &machine).unwrap()
+            hone_experiment::standing::Standing::of(arms.iter(), std::iter::empty(), &machine).unwrap()
         };
         let then = standing();
         then.same_as(&standing(), folder.path()).unwrap();

@@ -211,7 +211,7 @@ mod tests {
 
     /// A trial in which a change had this ratio to the others, with the verdict that follows.
     fn step(change: &str, ratio: f64) -> ProofStep {
-        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        let mut step = hone_experiment::fixture::proof().steps.remove(0);
         step.change = change.to_owned();
         let comparison = step.comparison.as_mut().unwrap();
         comparison.judgements.retain(|judgement| judgement.primary);

@@ -11,9 +11,10 @@ use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_forc
 use crate::batch::prove::{ASKED, Asked};
 use crate::batch::step::Step;
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
-use crate::folder::RunFolder;
-use crate::{left, show};
+use crate::show;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::left;
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
 ///
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let bounds = FlushBounds { flush_ms: arguments.flush_ms, flush_bytes: arguments.flush_bytes };
     let (family, in_force) = match (&arguments.broker, &arguments.topic) {
         (Some(broker), Some(topic)) => {
-            if !crate::arm::is_address(broker) {
+            if !hone_experiment::arm::is_address(broker) {
                 return Err(Usage(format!("`{broker}` is no broker's address; write HOST:PORT")).into());
             }
             let found = in_force(broker, &security, topic)?;

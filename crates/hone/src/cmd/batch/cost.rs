@@ -11,9 +11,9 @@ use hone_record::{BatchCost, WatchedTopic};
 
 use super::metrics::Prometheus;
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
-use crate::metered::{Meter, Seen, kept, points};
 use crate::show::batch_cost as shown;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::metered::{Meter, Seen, kept, points};
 
 /// The same history gives the same answer.
 const SEED: u64 = 1;

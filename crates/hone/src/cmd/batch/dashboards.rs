@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
 use crate::cmd::context::{CliContext, paths};
-use crate::ending::{Ending, Usage};
 use crate::output::Output;
+use hone_experiment::ending::{Ending, Usage};
 
 /// Write recording rules, alerts and a Grafana dashboard for batches.
 ///

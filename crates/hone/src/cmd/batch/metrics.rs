@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use hone_batch::metrics::source::Source;
 use hone_format::read_duration_s;
 
-use crate::ending::Usage;
-use crate::metered::{Server, token_of};
+use hone_experiment::ending::Usage;
+use hone_experiment::metered::{Server, token_of};
 
 /// Rates over more say nothing of now.
 const MOST_WINDOW_S: f64 = 86_400.0;

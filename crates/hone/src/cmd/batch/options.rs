@@ -12,12 +12,13 @@ use crate::batch::step::Step;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
-use crate::ending::Usage;
-use crate::experiment::WorkloadFile;
-use crate::meter::Metrics;
-use crate::progress::Progress;
-use crate::targets::{self, Targets};
-use crate::{arm, require, show};
+use crate::show;
+use hone_experiment::ending::Usage;
+use hone_experiment::meter::Metrics;
+use hone_experiment::progress::Progress;
+use hone_experiment::spec::WorkloadFile;
+use hone_experiment::targets::{self, Targets};
+use hone_experiment::{arm, require};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum ModeName {
@@ -174,7 +175,7 @@ impl ProofOptions {
             storage,
             lateness_limit_us: self.workload.lateness_limit_us(),
             keep_topics: false,
-            topic_prefix: crate::topics::prefix("prove"),
+            topic_prefix: hone_experiment::topics::prefix("prove"),
             limits,
             is_card: false,
             standing: None,

@@ -20,10 +20,10 @@ use crate::batch::advise::MOST_REPLAYED;
 use crate::batch::replaying::{self, Question, Wish};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::ending::{Ending, Usage};
-use crate::metered::{Meter, Seen, kept, points};
-use crate::notation::share;
 use crate::show::batch_plan as shown;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::metered::{Meter, Seen, kept, points};
+use hone_experiment::notation::share;
 
 /// The same records and history give the same answer.
 const SEED: u64 = 1;

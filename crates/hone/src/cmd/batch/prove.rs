@@ -13,19 +13,20 @@ use hone_record::{BatchXray, Comparison, Decision, Engine, Proof, Recording, Ver
 use hone_tool::System;
 
 use super::options::ProofOptions;
-use crate::arm::Place;
 use crate::batch::live::{self, ASKED_LIVE, AskedLive};
 use crate::batch::prove::{ASKED, Asked, Session};
 use crate::batch::replica::{self, Today, Unlike};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::context::CliContext;
 use crate::cmd::report;
-use crate::ending::{Ending, Usage, WayOn};
-use crate::folder::{RunFolder, read_record};
-use crate::moment::now_unix_ms;
-use crate::notation::Written;
-use crate::standing::Standing;
-use crate::{left, show};
+use crate::show;
+use hone_experiment::arm::Place;
+use hone_experiment::ending::{Ending, Usage, WayOn};
+use hone_experiment::folder::{RunFolder, read_record};
+use hone_experiment::left;
+use hone_experiment::moment::now_unix_ms;
+use hone_experiment::notation::Written;
+use hone_experiment::standing::Standing;
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
 /// only if it is better and no guard rail breaks.
@@ -350,7 +351,7 @@ pub(super) fn record(
     }
     let broker = match broker {
         Some(broker) => broker.to_owned(),
-        None if crate::arm::is_address(&asked.place) => asked.place.clone(),
+        None if hone_experiment::arm::is_address(&asked.place) => asked.place.clone(),
         None => bail!(Usage(format!("which broker has the topic {topic}? Name it with --from HOST:PORT"))),
     };
     cli.progress.doing(&format!("reading {topic}"));

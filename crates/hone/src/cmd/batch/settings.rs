@@ -7,10 +7,10 @@ use hone_format::read_bytes;
 use hone_kafka::Codec;
 
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
-use crate::experiment::Acks;
 use crate::producer::{codec, linger_us};
 use crate::show;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::spec::Acks;
 
 /// Write a change of a producer's settings as the lines of each client: what to write, what is in force without it, and the traps.
 ///

@@ -16,9 +16,9 @@ use serde::Serialize;
 use super::super::heatmap::look;
 use super::metrics::Prometheus;
 use crate::cmd::context::{CliContext, reader_is_gone};
-use crate::ending::{Ending, Usage};
-use crate::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
 use crate::show::batch_watch::{self as shown, Strip};
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
 
 /// So often a wait looks whether somebody wants it to end.
 const STEP: Duration = Duration::from_millis(50);

@@ -15,9 +15,9 @@ use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
-use crate::ending::{Ending, Usage};
-use crate::ledger;
 use crate::show::whatif as shown;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::ledger;
 
 /// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
 ///

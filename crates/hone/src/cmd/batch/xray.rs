@@ -15,9 +15,9 @@ use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::ending::Ending;
-use crate::moment::now_ms;
 use crate::show::xray as shown;
+use hone_experiment::ending::Ending;
+use hone_experiment::moment::now_ms;
 
 /// Bytes of batches that are decoded for a sample of the records, of each topic.
 const DECODE_BYTES: u64 = 8 << 20;

@@ -14,10 +14,10 @@ use hone_host::{origin, saved_plan};
 use super::book::Book;
 use super::plan::{What, kept, made};
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, NotItsOwn, Usage};
-use crate::host::guard;
 use crate::show;
 use crate::show::host::Made;
+use hone_experiment::ending::{Ending, NotItsOwn, Usage};
+use hone_experiment::guard;
 
 /// Set what a profile wants, for this boot only, with the way back on disk before each write.
 ///

@@ -9,7 +9,7 @@ use hone_host::plan::Plan;
 use hone_record::LedgerEntry;
 
 use crate::cmd::context::CliContext;
-use crate::ledger;
+use hone_experiment::ledger;
 
 /// The host's ledger. It lies beside the journals, since a change is the host's and not that of the folder in which somebody was when he
 /// made it; `hone host uninstall` takes it away with them.

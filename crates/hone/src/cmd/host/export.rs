@@ -15,7 +15,7 @@ use hone_tool::interrupt;
 
 use super::plan::On;
 use crate::cmd::context::{CliContext, print};
-use crate::ending::Ending;
+use hone_experiment::ending::Ending;
 
 /// Write what delays a broker on this host, and its settings, in Prometheus' text format.
 ///

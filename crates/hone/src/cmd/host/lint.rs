@@ -10,8 +10,8 @@ use hone_host::{lint, relevance};
 
 use super::plan::On;
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
 use crate::show;
+use hone_experiment::ending::Ending;
 
 /// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
 ///

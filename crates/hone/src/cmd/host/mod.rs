@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
+use hone_experiment::ending::Ending;
 
 mod apply;
 mod book;

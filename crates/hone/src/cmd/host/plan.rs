@@ -13,8 +13,8 @@ use hone_host::relevance;
 use hone_host::saved_plan::{self, SavedPlan, SavedPlanError};
 
 use crate::cmd::context::CliContext;
-use crate::ending::{Ending, Usage};
 use crate::show;
+use hone_experiment::ending::{Ending, Usage};
 
 /// Say what a profile would change on this host, why, who says so, what it risks, and what can't matter here.
 ///

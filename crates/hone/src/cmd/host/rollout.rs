@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use super::super::security::{SecurityOptions, name_in_secret, utf8};
 use super::apply::time;
 use crate::cmd::context::{CliContext, default_runs, print};
-use crate::ending::{Ending, Usage};
-use crate::folder::RunFolder;
 use crate::kubernetes::SECRETS;
-use crate::moment::now_unix_ms;
 use crate::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
 use crate::rollout::print::{self as printing, Kubernetes, Play};
 use crate::rollout::{self, CANARY_TOPIC, Settings, Source};
 use crate::show;
 use crate::show::rollout::Gates;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::moment::now_unix_ms;
 
 /// Bring a profile to the hosts of a cluster one by one, over ssh, behind the health of the cluster.
 ///

@@ -18,9 +18,9 @@ use hone_tool::interrupt;
 
 use super::plan::On;
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
 use crate::show;
 use crate::show::host::{Change, KnobSeen, Status, Unreadable};
+use hone_experiment::ending::Ending;
 
 /// Show every knob with its value, who set it and whether it can matter here, and what delays a broker on this host already.
 ///

@@ -20,15 +20,16 @@ use super::apply::time;
 use super::plan::{On, profile};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::report;
-use crate::ending::{Ending, Usage};
-use crate::experiment::Acks;
-use crate::folder::RunFolder;
 use crate::host::candidate::{Given, Sorted, sorted};
 use crate::host::service::{Service, load};
 use crate::host::trial::{ASKED, Asked, Session, acks_word, sweep};
-use crate::notation::Seconds;
-use crate::standing::Standing;
-use crate::{arm, show};
+use crate::show;
+use hone_experiment::arm;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
+use hone_experiment::notation::Seconds;
+use hone_experiment::spec::Acks;
+use hone_experiment::standing::Standing;
 
 /// Try the settings of a profile under a load, each alone, and say which of them help here: better, worse, equivalent or not shown.
 ///

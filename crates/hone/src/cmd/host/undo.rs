@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::book::Book;
 use crate::cmd::context::CliContext;
-use crate::ending::Ending;
 use crate::show;
 use crate::show::host::Found;
+use hone_experiment::ending::Ending;
 
 /// Keep a change, the last one unless named: its guard is told to go, and the next boot gets the same values.
 ///
@@ -169,7 +169,7 @@ fn told(found: Found, cli: &CliContext) -> Result<Ending> {
 }
 
 pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
-    crate::host::guard::outlive_others();
+    hone_experiment::guard::outlive_others();
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
     if let Some(back) = &back {
         // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.

@@ -10,9 +10,9 @@ use hone_record::{
 };
 use hone_tool::interrupt;
 
-use crate::experiment::Compare;
 use crate::optimize::steps::{Phase, Steps, Told};
 use crate::optimize::{Job, Left, Taken, in_a_line, or_noted};
+use hone_experiment::spec::Compare;
 
 /// The one metric that every benchmark has and a build can change; the others are told.
 const TIME: &str = "ns/op";

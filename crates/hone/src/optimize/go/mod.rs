@@ -13,10 +13,10 @@ use hone_binary::{Built, Kind, Workshop};
 use hone_record::{GoAccount, VariantFacts};
 
 use super::steps::{Phase, Steps};
-use super::tree::{Mix, PGO, Profile};
 use super::{Job, Profiles, Taken};
-use crate::bench::Subject;
-use crate::experiment::target::Form;
+use hone_experiment::bench::Subject;
+use hone_experiment::spec::target::Form;
+use hone_experiment::variants::{Mix, PGO, Profile};
 
 pub(crate) use place::place;
 pub(super) use stack::most_while;

@@ -11,9 +11,9 @@ use hone_record::VariantFacts;
 use hone_tool::interrupt;
 use serde::Serialize;
 
-use crate::experiment::target::Form;
 use crate::optimize::steps::Told;
 use crate::optimize::{Job, Taken, in_a_line};
+use hone_experiment::spec::target::Form;
 
 /// From this share of its weight on a profile is called stale: the compiler's best calls are among what is lost then.
 const STALE_FROM: f64 = hone_binary::kept::DEFAULT_BUDGET;

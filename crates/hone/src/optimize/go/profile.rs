@@ -13,11 +13,11 @@ use hone_record::{Engine, Workload};
 use hone_tool::interrupt;
 
 use super::pprof_url;
-use crate::bench::{Bench, Subject, of_use};
-use crate::experiment::Training;
 use crate::optimize::steps::Told;
 use crate::optimize::train::{Raw, failed};
 use crate::optimize::{Job, in_a_line};
+use hone_experiment::bench::{Bench, Subject, of_use};
+use hone_experiment::spec::Training;
 
 /// A window of Go's profiler, for loads that do not say how long they take.
 const WINDOW_S: f64 = 10.0;

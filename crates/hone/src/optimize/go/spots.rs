@@ -5,9 +5,9 @@ use hone_binary::Workshop;
 use hone_binary::kept::{HotTable, Keeper};
 use hone_record::{HotSpot, HotSpots};
 
-use crate::experiment::ProfileWish;
 use crate::optimize::steps::Told;
 use crate::optimize::{Job, Taken, in_a_line};
+use hone_experiment::spec::ProfileWish;
 
 /// Functions of each table in the record.
 const ROWS: usize = 25;

@@ -6,7 +6,7 @@ use super::*;
 
 /// A comparison with its interval; the verdict is what the interval says.
 fn edge(a: &str, b: &str, workload: &str, [low, ratio, high]: [f64; 3]) -> Comparison {
-    let mut found = show::comparison::tests::comparison(Some(Verdict::Equivalent));
+    let mut found = hone_experiment::fixture::comparison(Some(Verdict::Equivalent));
     (found.a, found.b) = (a.to_owned(), b.to_owned());
     found.workload.name = workload.to_owned();
     let primary = &mut found.judgements[0];

@@ -1,0 +1,254 @@
+//! A load that climbs until a promise breaks, made of what a user says: whose rate is where it begins, how far it may go.
+
+use anyhow::{Result, bail};
+use hone_load::LONGEST_WINDOW_S;
+use hone_record::{Climb, Engine, Metric, Outcome, Schedule, Slo, Window, Workload};
+
+use crate::ending::{BeyondReach, Usage};
+use crate::require::promise;
+
+/// What is asked for beside the load, in words as they were written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wanted {
+    /// The promise, as `p99=10ms`.
+    pub slo: Option<String>,
+    /// Where the climb ends at the latest.
+    pub to_requests_per_s: Option<f64>,
+    /// Each step by the one before.
+    pub growth: Option<f64>,
+}
+
+/// A climb ends by itself where the promise breaks, so it may be asked to go far.
+const FAR: f64 = 32.0;
+const GROWTH: f64 = 1.05;
+/// Shorter steps are over before a queue has grown.
+const LEAST_STEP_S: f64 = 0.5;
+/// A queue that grows to the promise within a step makes the capacity look larger, by the promise over the step's length: by 5 % at most.
+const STEP_BY_PROMISE: f64 = 20.0;
+const LEAST_REST_S: f64 = 0.1;
+/// Behind a step at the edge nothing is left after as long as the promise; this is twice.
+const REST_BY_PROMISE: f64 = 2.0;
+const SLO_MISSING: &str =
+    "a capacity is the highest rate at which a promise holds: say which one, as in slo p99=10ms";
+
+impl Wanted {
+    /// The load with this climb in place of its schedule, where the metric is the capacity; the load itself for any other metric.
+    ///
+    /// # Errors
+    /// When one is asked for without the other, or the load can't climb so.
+    pub fn of(&self, workload: Workload, primary: Metric) -> Result<Workload> {
+        if primary != Metric::Capacity {
+            return match *self == Self::default() {
+                true => Ok(workload),
+                false => bail!(Usage(format!(
+                    "slo, and how far to climb for it, belong to the capacity, and here {} decides",
+                    primary.label()
+                ))),
+            };
+        }
+        let slo = self.slo()?;
+        check_load(&workload)?;
+        let from = workload.requests_per_s;
+        let climb = Climb {
+            slo,
+            to_requests_per_s: self.to_requests_per_s.unwrap_or(from * FAR),
+            growth: self.growth.unwrap_or(GROWTH),
+            step_s: step_s(slo, from),
+            rest_s: (slo.latency_us / 1e6 * REST_BY_PROMISE).max(LEAST_REST_S),
+        };
+        if !(climb.growth >= 1.005 && climb.growth <= 2.0) {
+            bail!(Usage(format!("each step must be 1.005 to 2 times the one before, not {}", climb.growth)));
+        }
+        if !(climb.to_requests_per_s > from && climb.to_requests_per_s.is_finite()) {
+            bail!(Usage(format!(
+                "the climb begins at the load's own rate, {from} requests/s, and has to end above it, not at {}",
+                climb.to_requests_per_s
+            )));
+        }
+        let climbing = workload.climbing(climb);
+        check_length(&climbing, climb)?;
+        hone_load::check(&climbing)?;
+        Ok(climbing)
+    }
+
+    fn slo(&self) -> Result<Slo> {
+        let text = self.slo.as_ref().ok_or_else(|| Usage(SLO_MISSING.to_owned()))?;
+        Ok(promise(text).and_then(|rule| rule.slo()).map_err(|problem| Usage(format!("slo: {problem}")))?)
+    }
+}
+
+fn check_load(workload: &Workload) -> Result<()> {
+    if workload.engine.operations().is_some() {
+        bail!(Usage("a load of operations keeps its own pace: nobody can let it climb".to_owned()));
+    }
+    if workload.schedule != Schedule::Poisson {
+        bail!(Usage("a load that climbs has a schedule of its own: leave out `schedule`".to_owned()));
+    }
+    if workload.acks == 0 {
+        bail!(Usage(
+            "with acks=0 nothing is answered, so no latency breaks a promise: ask for acks 1 or all"
+                .to_owned()
+        ));
+    }
+    Ok(())
+}
+
+/// The length of a climb is nobody's setting, so what makes it too long is told by what does.
+fn check_length(climbing: &Workload, climb: Climb) -> Result<()> {
+    let from = climbing.requests_per_s;
+    if climbing.duration_s > LONGEST_WINDOW_S {
+        bail!(Usage(format!(
+            "a climb from {from} to {} requests/s for {} has {} steps of {} s, and all of them must fit in a window of a day: begin higher (--from, in a file \
+             requests_per_s), end lower (--to, climb_to), take larger steps (--growth, climb_growth), or promise a percentile nearer to the median (slo)",
+            climb.to_requests_per_s,
+            climb.slo.words(),
+            climb.rates(from).len(),
+            climb.stride_s()
+        )));
+    }
+    Ok(())
+}
+
+/// Long enough for the quantile at the first and slowest step, for random arrivals, and for a queue to show.
+fn step_s(slo: Slo, from_requests_per_s: f64) -> f64 {
+    let needed = slo.samples_needed();
+    let enough_s = (needed + 5.0 * needed.sqrt()) / from_requests_per_s;
+    let tenths = enough_s.max(LEAST_STEP_S).max(slo.latency_us / 1e6 * STEP_BY_PROMISE) * 10.0;
+    (tenths - 1e-9).ceil() / 10.0
+}
+
+/// The highest rate of a climb throughout which the target kept the promise. `None` for any other window.
+pub fn held_throughout(window: &Window) -> Option<f64> {
+    let climb = window.workload.climb().filter(|_| window.outcome == Outcome::Steady)?;
+    climb.held_throughout(&window.facts.steps)
+}
+
+/// Why a window's capacity lies beyond what was asked. `None` where it is known, or the target itself is the reason.
+pub fn beyond_reach(window: &Window) -> Option<BeyondReach> {
+    let climb = window.workload.climb()?;
+    let name = &window.variant;
+    match &window.outcome {
+        Outcome::Steady if window.value(Metric::Capacity).is_none() => Some(BeyondReach {
+            why: format!(
+                "{name} held {} at every rate up to {} requests/s, so its capacity lies above; begin a new run that climbs further \
+                 (--to, in a file climb_to)",
+                climb.slo.words(),
+                hone_format::exact(climb.to_requests_per_s)
+            ),
+            may_go_on: false,
+        }),
+        Outcome::GeneratorLate { lateness_us_p99, .. } => Some(BeyondReach {
+            why: format!(
+                "before {name} broke {}, the generator itself was later than that ({}): a load that costs less to send ({}) gets further; \
+                 if a neighbour did it, go on with --resume",
+                climb.slo.words(),
+                hone_format::time_us(*lateness_us_p99),
+                cheaper(&window.workload.engine)
+            ),
+            may_go_on: true,
+        }),
+        _ => None,
+    }
+}
+
+/// What makes a load cost its generator less. Clients make their batches themselves.
+fn cheaper(engine: &Engine) -> &'static str {
+    match engine {
+        Engine::Wire => "fewer connections, more records a batch",
+        _ => "fewer connections, smaller records",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::WorkloadFile;
+
+    fn load(requests_per_s: f64) -> Workload {
+        WorkloadFile { requests_per_s, ..WorkloadFile::default() }.named("w").unwrap()
+    }
+
+    fn wanted(slo: &str) -> Wanted {
+        Wanted { slo: Some(slo.to_owned()), ..Wanted::default() }
+    }
+
+    #[test]
+    fn a_climb_has_steps_that_can_tell_the_promise() {
+        let climbing = wanted("p99=10ms").of(load(1_000.0), Metric::Capacity).unwrap();
+        let climb = climbing.climb().unwrap();
+        assert_eq!(climb.slo, Slo { quantile: 0.99, latency_us: 10_000.0 });
+        assert_eq!((climb.step_s, climb.rest_s, climb.to_requests_per_s), (1.2, 0.1, 32_000.0));
+        let steps = climb.rates(1_000.0).len() as f64;
+        assert!((climbing.duration_s - steps * 1.3).abs() < 1e-9, "{}", climbing.duration_s);
+        let of = |slo: &str, from| wanted(slo).of(load(from), Metric::Capacity).unwrap().climb().unwrap();
+        assert_eq!(of("p99<10ms", 50_000.0).step_s, 0.5);
+        assert_eq!((of("p90=200ms", 1_000.0).step_s, of("p90=200ms", 1_000.0).rest_s), (4.0, 0.4));
+        let load = load(1_000.0);
+        assert_eq!(Wanted::default().of(load.clone(), Metric::CpuPerRecord).unwrap(), load, "as it was");
+    }
+
+    #[test]
+    fn what_can_not_climb_is_refused_with_the_way_out() {
+        let refused =
+            |wanted: &Wanted, load: Workload, primary| format!("{:#}", wanted.of(load, primary).unwrap_err());
+        let good = wanted("p99=10ms");
+        for (wanted, primary, message) in [
+            (Wanted::default(), Metric::Capacity, "say which one, as in slo p99=10ms"),
+            (good.clone(), Metric::LatencyP50, "belong to the capacity, and here p50 decides"),
+            (wanted("throughput>5"), Metric::Capacity, "hangs on one percentile of the latency"),
+            (wanted("p99>10ms"), Metric::Capacity, "hangs on one percentile of the latency"),
+            (wanted("p99"), Metric::Capacity, "slo: "),
+            (
+                Wanted { to_requests_per_s: Some(900.0), ..good.clone() },
+                Metric::Capacity,
+                "has to end above it",
+            ),
+            (Wanted { growth: Some(1.0), ..good.clone() }, Metric::Capacity, "1.005 to 2 times"),
+        ] {
+            let found = refused(&wanted, load(1_000.0), primary);
+            assert!(found.contains(message), "{wanted:?}: {found}");
+        }
+        let long = refused(&wanted("p99.9=10ms"), load(1.0), Metric::Capacity);
+        for way in ["--from", "requests_per_s", "--to", "climb_to", "--growth", "slo", "a window of a day"] {
+            assert!(long.contains(way) && !long.contains("duration_s"), "{way}: {long}");
+        }
+        let ramp = Workload { schedule: Schedule::Uniform, ..load(1_000.0) };
+        assert!(refused(&good, ramp, Metric::Capacity).contains("leave out `schedule`"));
+        let silent = Workload { acks: 0, ..load(1_000.0) };
+        assert!(refused(&good, silent, Metric::Capacity).contains("acks 1 or all"));
+    }
+
+    /// A pair without the arm that was too good for the climb would flatter the other one.
+    #[test]
+    fn a_capacity_beyond_reach_ends_the_run_and_one_below_is_the_arms_own() {
+        let step = |requests_per_s, latency_us| hone_record::ClimbStep {
+            requests_per_s,
+            requests: 2_000,
+            latency_us,
+            ..hone_record::ClimbStep::default()
+        };
+        let mut window = crate::fixture::window();
+        assert_eq!(beyond_reach(&window), None, "no climb");
+        window.workload = wanted("p99=10ms").of(load(1_000.0), Metric::Capacity).unwrap();
+        window.facts.steps = vec![step(1_000.0, 500.0), step(1_050.0, 600.0)];
+        let BeyondReach { why, may_go_on } = beyond_reach(&window).unwrap();
+        assert!(why.contains("p99 <= 10 ms at every rate up to 32") && why.contains("--to"), "{why}");
+        assert!(!may_go_on && !why.contains("--resume"), "it would hold again: {why}");
+        assert!(crate::drive::troubles(&window).is_empty(), "nothing is known against the arm");
+        window.facts.steps.push(step(1_102.5, 900_000.0));
+        assert_eq!(beyond_reach(&window), None);
+        assert!(window.value(Metric::Capacity).is_some_and(|capacity| capacity > 1_050.0));
+        assert_eq!(window.value(Metric::CpuPerRecord), None, "of another load in each window");
+        window.outcome = Outcome::Failed { reason: "begin lower".to_owned() };
+        assert_eq!((beyond_reach(&window), window.value(Metric::Capacity)), (None, None));
+        assert_eq!(crate::drive::troubles(&window).len(), 1);
+        window.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e4, limit_us: 1e4 };
+        let BeyondReach { why, may_go_on } = beyond_reach(&window).unwrap();
+        assert!(may_go_on && why.contains("the generator itself was later"), "{why}");
+        assert!(why.contains("more records a batch"), "{why}");
+        // A client refuses to be told how many records make a batch.
+        window.workload.engine = Engine::Librdkafka { settings: Default::default() };
+        let why = beyond_reach(&window).unwrap().why;
+        assert!(!why.contains("a batch") && why.contains("fewer connections"), "{why}");
+    }
+}

@@ -1,0 +1,1181 @@
+//! The one loop where rooms meet: for each pair of a design, start the arms, load them, stop them, keep the record.
+//! It computes and prints nothing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use hone_compare::{More, Neighbours, Turns, disturbed, own_events, place_of, why_it_does_not_count};
+use hone_host::affinity;
+use hone_load::{Admin, LoadError, Prepared, Settings, Topic};
+use hone_record::{
+    Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
+    Workload,
+};
+use hone_tool::{Runner, ToolError, interrupt};
+
+use crate::arm::{Arm, Place, Running};
+use crate::bench::DID_NOT_START;
+use crate::clients::Clients;
+use crate::ending::Usage;
+use crate::folder::{RunFolder, read_record};
+use crate::lever::{self, HeldTogether, Lever, Set, set_together};
+use crate::meter::{self, Meter};
+use crate::places::{Places, Seat};
+use crate::probe::TargetProbe;
+use crate::progress::Progress;
+use crate::targets::Targets;
+use crate::warmth::Looker;
+use crate::{change, climb};
+
+/// Everything a comparison needs.
+pub struct Contest<'a> {
+    /// Names of A and B.
+    pub names: [String; 2],
+    /// The builds of A and of B, at least one each.
+    pub builds: [Vec<Arm>; 2],
+    /// The loads of A and B. They differ only where that is the change.
+    pub workloads: [Workload; 2],
+    /// The one thing that differs, where both arms are the same target.
+    pub change: Option<Change>,
+    /// The share of what decides that B can save at the very most, where that is known.
+    pub most_saved: Option<f64>,
+    /// What of the world outside is set for the windows of A and of B, in this order.
+    pub sets: [Vec<Set>; 2],
+    /// The pairs, and the rule by which they are judged.
+    pub design: Design,
+    /// What was promised.
+    pub pilot: Option<Pilot>,
+    /// What limits the time.
+    pub clock: Option<Clock>,
+    /// What the target does before it acknowledges, in words.
+    pub storage: String,
+    /// A window in which the median request was sent later than this is refused.
+    pub lateness_limit_us: f64,
+    /// Where each window's load goes: a topic of its own.
+    pub topic: Topic,
+    /// Where windows are kept.
+    pub folder: &'a RunFolder,
+    /// Prefix of this comparison's files in the folder, for example `validate/`, or nothing.
+    pub prefix: String,
+    /// Starts programs.
+    pub runner: &'a dyn Runner,
+    /// The machine that measures.
+    pub machine: Machine,
+}
+
+/// The time of a run with a budget.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    /// Of the whole run, in seconds.
+    pub total_s: f64,
+    /// What the pairs of earlier attempts took.
+    pub earlier_s: f64,
+    /// When the run began.
+    pub started: Instant,
+    /// Whether it limits the reserve alone: the planned pairs were begun in the knowledge that they fit.
+    pub for_the_reserve: bool,
+}
+
+impl Clock {
+    /// Seconds until the time is over; 0 when it is.
+    pub fn left_s(&self) -> f64 {
+        self.total_s - self.earlier_s - self.started.elapsed().as_secs_f64()
+    }
+}
+
+/// One side of a pair: what is loaded, how, and what is set for it.
+#[derive(Debug, Clone)]
+struct Side {
+    /// Its place in the pair: 0 for A, 1 for B or a twin.
+    index: usize,
+    arm: Arm,
+    workload: Workload,
+    /// What of the world outside is set for its windows.
+    sets: Vec<Set>,
+}
+
+/// Both arms of a duet begin this long after both are warm: time for two threads to get to their start.
+const START_AHEAD: Duration = Duration::from_millis(50);
+/// How far apart the arms of a duet begin, about: many gaps between requests, a small part of a window.
+const STAGGER_S: f64 = 0.02;
+/// A target that fails in so many pairs running will fail in the next one too.
+const FAILURES_IN_A_ROW: u32 = 3;
+
+/// Measures every pair that is not measured yet and judges. The design is on disk before the first window.
+///
+/// # Errors
+/// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
+/// measured stay in the folder; the next attempt goes on after them, unless it was the clock that ended them.
+pub fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
+    fixed_before(contest.folder, &format!("{}design.json", contest.prefix), &contest.design)?;
+    let ended = format!("{}ended.json", contest.prefix);
+    // Whoever has seen the verdict does not measure on until he likes it.
+    let is_ended = contest.folder.read_note::<bool>(&ended)?.is_some();
+    let measured = match is_ended {
+        true => MeasuredPairs { pairs: pairs_on_disk(contest)?, is_cut: false },
+        false => measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?,
+    };
+    if measured.is_cut {
+        contest.folder.write_note(&ended, &true)?;
+    }
+    Ok(judged(contest, measured.pairs))
+}
+
+/// The pairs of a comparison that has ended, in their order.
+fn pairs_on_disk(contest: &Contest<'_>) -> Result<Vec<PairOutcome>> {
+    let notes = (0..contest.design.order.len()).map(|index| contest.folder.read_note(&contest.note(index)));
+    notes.filter_map(Result::transpose).collect()
+}
+
+/// Puts a design on the disk before the first window. Where one lies there, windows may have been measured under it, and no other
+/// rule may judge them.
+///
+/// # Errors
+/// With what to do when the one on the disk is another.
+pub fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<()> {
+    // Held against each other as texts, too: a fraction need not come back from its text to the last bit.
+    let text = serde_json::to_string_pretty(design)?;
+    let same = |earlier: &str| {
+        earlier == text || serde_json::from_str::<Design>(earlier).is_ok_and(|earlier| earlier == *design)
+    };
+    match folder.read_text(note)? {
+        Some(earlier) if same(&earlier) => Ok(()),
+        Some(_) => bail!(Usage(format!(
+            "{} has another rule, or other pairs, than this run has now: what was measured under one is not judged by another\n  \
+             next: begin a new run, or go on with the Hone and the settings that began this one",
+            folder.join(note).display()
+        ))),
+        None => folder.write_text(note, &text).map(|_| ()),
+    }
+}
+
+/// Pairs as far as they were measured.
+pub struct MeasuredPairs {
+    /// All that were measured, those that do not count included.
+    pub pairs: Vec<PairOutcome>,
+    /// Whether the clock, or a B that does not sustain the load, ended them before the design did.
+    pub is_cut: bool,
+}
+
+/// Measures the pairs of the contest's design in their order, as long as `goes_on` says so: it hears the longest pair so far,
+/// what is left of the clock, and how many pairs count. Pairs of the reserve follow for those that were excluded, and where the A/A pairs
+/// scatter ([`Turns`]). Nobody asks what A/B pairs showed.
+///
+/// A B that alone fails in pair after pair ends them: [`Comparison::verdict`] calls it worse.
+///
+/// # Errors
+/// As for [`compare`].
+pub fn measure_pairs(
+    contest: &Contest<'_>,
+    progress: &Progress,
+    mut goes_on: impl FnMut(f64, f64, usize) -> bool,
+) -> Result<MeasuredPairs> {
+    let mut pairs: Vec<PairOutcome> = Vec::new();
+    let (mut failures, mut longest_s, mut turns) = (InARow::default(), 0.0_f64, Turns::new(&contest.design));
+    for (index, kind) in contest.design.order.iter().copied().enumerate() {
+        if index >= contest.design.planned()
+            && let Some(more) = turns.more(&pairs)
+        {
+            progress.line(&more_words(&contest.design, more));
+        }
+        if !turns.is_due(index) {
+            continue;
+        }
+        let note = contest.note(index);
+        let (pair, failed) = match contest.folder.read_note::<PairOutcome>(&note)? {
+            Some(pair) => (pair, None),
+            None => {
+                let is_planned = index < contest.design.planned();
+                let clock = contest.clock.filter(|clock| !(clock.for_the_reserve && is_planned));
+                let counted = turns.counted().iter().sum();
+                if clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
+                    return Ok(MeasuredPairs { pairs, is_cut: true });
+                }
+                let pair = contest.measure(index, progress).map_err(|error| contest.in_pair(index, error))?;
+                contest.folder.write_note(&note, &pair.outcome)?;
+                progress.pair(&contest.design, &pair.outcome);
+                (pair.outcome, Some(pair.failed))
+            }
+        };
+        longest_s = longest_s.max(pair.took_s);
+        turns.count(&pair);
+        pairs.push(pair);
+        let outlook = contest.most_saved.filter(|_| failed.is_some());
+        let outlook = outlook.and_then(|saved| crate::outlook::words(&contest.design, &pairs, saved));
+        outlook.iter().for_each(|words| progress.line(words));
+        // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
+        let Some(failed) = failed else { continue };
+        match failures.count(kind, failed) {
+            row if row < FAILURES_IN_A_ROW => {}
+            row if b_alone_fails(row, &pairs) => {
+                if row >= FAILURES_OF_B_ALONE {
+                    return Ok(MeasuredPairs { pairs, is_cut: true });
+                }
+            }
+            row if turns.counted() != [0, 0] && only_late(row, kind, &pairs) => {}
+            // What was measured is enough for an interval: it is not thrown away for what comes behind it, and the reserve ends the run.
+            _ if turns.counted()[place_of(kind)] >= hone_compare::FEWEST_PAIRS as usize => {}
+            _ => bail!(GaveUp::after(kind, &pairs)),
+        }
+    }
+    Ok(MeasuredPairs { pairs, is_cut: false })
+}
+
+/// Why a run takes longer than planned.
+fn more_words(design: &Design, more: More) -> String {
+    let percent = |ratio: f64| format!("{:.0} %", (ratio - 1.0) * 100.0);
+    let found = more.planned_ratio.map_or("no difference".to_owned(), percent);
+    let [tests, controls] = more.pairs;
+    format!(
+        "  The A/A pairs predict that {} A/B pairs find a difference of {found} or more, and not one of {}. Hone measures {tests} more A/B and \
+         {controls} more A/A pairs",
+        design.pairs,
+        percent(more.wanted_ratio)
+    )
+}
+
+/// So many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of the cases,
+/// which is below half the usual error of 5 %.
+const FAILURES_OF_B_ALONE: u32 = 6;
+
+/// Whether the last A/B pairs, so many, all failed by B alone, and B has started in one of them: one that never starts is most likely
+/// called with the wrong arguments.
+fn b_alone_fails(row: u32, pairs: &[PairOutcome]) -> bool {
+    let tests = || pairs.iter().rev().filter(|pair| pair.kind == PairKind::Test).take(row as usize);
+    pairs.last().is_some_and(|last| last.kind == PairKind::Test)
+        && tests().all(|pair| is_alone_in_trouble(1, pair))
+        && tests().any(|pair| pair.started[1])
+}
+
+/// Whether nothing but a generator that fell behind is why the last pairs of a kind are excluded. A busy machine does that for a while:
+/// pairs that counted before are no reason to stop, and the reserve is there for these.
+fn only_late(row: u32, kind: PairKind, pairs: &[PairOutcome]) -> bool {
+    let mut last = pairs.iter().rev().filter(|pair| pair.kind == kind).take(row as usize);
+    last.all(|pair| pair.troubles.iter().all(Vec::is_empty) && pair.late != [false, false])
+}
+
+/// Whether one side had trouble and the other had none.
+fn is_alone_in_trouble(side: usize, pair: &PairOutcome) -> bool {
+    !pair.troubles[side].is_empty() && pair.troubles[1 - side].is_empty()
+}
+
+/// An arm failed too often running for another pair to make sense.
+#[derive(Debug)]
+pub struct GaveUp {
+    /// Whether A alone had trouble: then nothing is known against B.
+    pub of_a: bool,
+    /// Whether B alone had trouble in each of those pairs: then nothing is known against A.
+    pub of_b: bool,
+    /// The side (0 for A, 1 for B) for which alone the generator was late, or that alone had trouble, in each of those pairs, and for which it was
+    /// late in one of them at least. No fault of a target; of the same generator it tells that it does not keep up with what is asked on that side.
+    pub late: Option<usize>,
+    words: String,
+}
+
+impl GaveUp {
+    /// Says whose failures they were, after the last pair, which is of this kind.
+    fn after(kind: PairKind, pairs: &[PairOutcome]) -> Self {
+        let is_test = kind == PairKind::Test;
+        let name = if is_test { "A/B" } else { "control" };
+        let reason = pairs.last().and_then(|pair| pair.dropped.as_deref()).unwrap_or_default();
+        Self {
+            of_a: match kind {
+                PairKind::Test => last_were_of(0, pairs.iter()),
+                // Of equal arms: nothing is known against B where it has stood all its windows.
+                PairKind::Control => b_has_stood(pairs.iter()),
+            },
+            of_b: is_test && last_were_of(1, pairs.iter()),
+            late: [0, 1].into_iter().find(|side| is_test && last_were_late_for(*side, pairs.iter())),
+            words: format!(
+                "{FAILURES_IN_A_ROW} {name} pairs in a row do not count, the last because {reason}"
+            ),
+        }
+    }
+}
+
+#[cfg(any(test, feature = "fixtures"))]
+impl GaveUp {
+    /// Where A/B pairs failed, by B or by A.
+    pub fn for_test(of_b: bool) -> Self {
+        Self { of_a: !of_b, of_b, late: None, words: "3 A/B pairs in a row do not count".to_owned() }
+    }
+
+    /// Where the generator of an arm fell behind.
+    pub fn for_test_by_late(side: usize) -> Self {
+        Self { of_a: false, late: Some(side), ..Self::for_test(false) }
+    }
+}
+
+impl std::fmt::Display for GaveUp {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for GaveUp {}
+
+/// Whether in the last A/B pairs one side (0 for A, 1 for B) had trouble and the other had none.
+fn last_were_of<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
+    let mut tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
+    tests.all(|pair| is_alone_in_trouble(side, pair))
+}
+
+/// The same with a generator that was late among the troubles, where there is one.
+fn last_were_late_for<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
+    let tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
+    let tests: Vec<&PairOutcome> = tests.collect();
+    let is_fine = |pair: &PairOutcome, side: usize| pair.troubles[side].is_empty() && !pair.late[side];
+    tests.iter().all(|pair| !is_fine(pair, side) && is_fine(pair, 1 - side))
+        && tests.iter().any(|pair| pair.late[side])
+}
+
+/// Whether B had no trouble in any A/B pair, its generator was in time, and there is a window of it.
+fn b_has_stood<'a>(pairs: impl Iterator<Item = &'a PairOutcome>) -> bool {
+    let tests: Vec<&PairOutcome> = pairs.filter(|pair| pair.kind == PairKind::Test).collect();
+    tests.iter().all(|pair| pair.troubles[1].is_empty() && !pair.late[1])
+        && tests.iter().any(|pair| !pair.window_b.is_empty())
+}
+
+/// Failures running, by kind of pair: a control between two A/B pairs that failed says nothing of B.
+#[derive(Debug, Default)]
+struct InARow([u32; 2]);
+
+impl InARow {
+    /// Counts a pair, and says how many of its kind have failed running.
+    fn count(&mut self, kind: PairKind, failed: bool) -> u32 {
+        let row = &mut self.0[place_of(kind)];
+        *row = if failed { *row + 1 } else { 0 };
+        *row
+    }
+}
+
+fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
+    let found = hone_compare::judge(&contest.design, &pairs);
+    let [a, b] = contest.names.clone();
+    let [workload, other] = contest.workloads.clone();
+    let judged = Comparison {
+        a,
+        b,
+        workload_b: (other != workload).then_some(other),
+        workload,
+        unlike_promises: Vec::new(),
+        measured: Default::default(),
+        behind: Default::default(),
+        design: contest.design.clone(),
+        unmeasured_pairs: unmeasured(&contest.design, &pairs),
+        pairs,
+        judgements: found.judgements,
+        not_estimated: found.not_estimated,
+        machine: contest.machine.clone(),
+        change: contest.change.clone(),
+        pilot: contest.pilot.clone(),
+        one_layout: Vec::new(),
+    };
+    with_targets(judged, contest.folder)
+}
+
+/// Planned pairs that are not there.
+fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
+    let planned = design.planned();
+    let measured = pairs.iter().filter(|pair| (pair.index as usize) < planned).count();
+    planned.saturating_sub(measured) as u32
+}
+
+/// Names the processes that were measured, whom they passed work on to, and what they promised unlike each other: as the first A/B pair saw
+/// them, since nobody changes them in between but the run itself.
+pub fn with_targets(comparison: Comparison, folder: &RunFolder) -> Comparison {
+    let environment = |name: &str| read_record::<Window>(&folder.join(name)).ok()?.environment;
+    let seen = comparison
+        .pairs
+        .iter()
+        .filter(|pair| pair.kind == PairKind::Test)
+        .find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
+    let Some((a, b)) = seen else { return comparison };
+    Comparison {
+        unlike_promises: hone_record::unlike_promises([&a, &b]),
+        measured: [&a, &b].map(|of| of.measured.clone()),
+        behind: [&a, &b].map(|of| of.behind.clone()),
+        ..comparison
+    }
+}
+
+/// A pair, and whether an arm failed in it (neighbours that disturb it are no failure).
+struct Measured {
+    outcome: PairOutcome,
+    failed: bool,
+}
+
+impl Contest<'_> {
+    fn note(&self, index: usize) -> String {
+        format!("{}pairs/{index:03}.json", self.prefix)
+    }
+
+    fn measure(&self, index: usize, progress: &Progress) -> Result<Measured> {
+        let begun = Instant::now();
+        let kind = self.design.order[index];
+        let sides = self.sides(kind, index);
+        let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
+        progress.begin_pair(&self.design, index);
+        let seen = match self.design.mode {
+            Mode::Duet => match of_arm(self.duet(&sides, order, progress))? {
+                Err(failure) => Seen::none(vec![failure]),
+                Ok([a, b]) => Seen::both([of_arm(a)?, of_arm(b)?]),
+            },
+            Mode::Solo => self.solo(&sides, order, progress)?,
+        };
+        // A window that the user ended is no window of the design.
+        if interrupt::requested() {
+            bail!("interrupted");
+        }
+        self.keep(index, kind, seen, begun)
+    }
+
+    /// A and B, or one of them and its twin, each in the build whose turn it is.
+    fn sides(&self, kind: PairKind, index: usize) -> [Side; 2] {
+        let block = self.design.block(index) as usize;
+        let build = |side: usize| self.builds[side][block % self.builds[side].len()].clone();
+        // Other arrivals in each pair, the same for both arms of it.
+        let workload = |side: usize| {
+            let workload = self.workloads[side].clone();
+            Workload { seed: workload.seed.wrapping_add(index as u64), ..workload }
+        };
+        let side = |index: usize, arm: usize| Side {
+            index,
+            arm: build(arm),
+            workload: workload(arm),
+            sets: self.sets[arm.min(1)].clone(),
+        };
+        let [first, second] = self.design.arms(index);
+        let (first, mut second) = (side(0, first), side(1, second));
+        if kind == PairKind::Control {
+            second.arm.name.push_str("-twin");
+        }
+        [first, second]
+    }
+
+    /// A window of each side, or how it failed in it: what ends one may end the other too, and is then no fault of one alone.
+    fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Result<Window>; 2]> {
+        let mut running = in_order(order, |side| self.start(&sides[side]))?;
+        let prepared = in_order(order, |side| {
+            self.set_for_good(&sides[side], &running[side])?;
+            self.prepare(&sides[side], &running[side], progress)
+        })?;
+        let targets = in_order([0, 1], |side| self.targets(&sides[side], &running[side], &prepared[side]))?;
+        let foreign = foreign(&running, &targets);
+        // One process that serves both arms has one CPU time, which can't be told apart.
+        let shared = targets[0].pids.iter().any(|pid| targets[1].pids.contains(pid));
+        // What serving the counters takes is over before the windows open.
+        let meters = in_order(order, |side| running[side].meter())?;
+        let starts = staggered(order, &sides[0].workload);
+        let run = |prepared: Prepared, (targets, meter): (Targets, Option<Meter>), start: Instant| {
+            let mut probe = TargetProbe::new(targets, &foreign).beside(meter);
+            let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
+            probe.describe_machine(&mut window);
+            Ok::<Window, LoadError>(window)
+        };
+        let seats = [0, 1].map(|side: usize| Seat {
+            pid: running[side].child().unwrap_or(0),
+            generator: AtomicI32::new(0),
+            helpers: prepared[side].helpers(),
+        });
+        let counted = targets.map(|targets| {
+            if shared { Targets::unknown("one process serves both arms".to_owned()) } else { targets }
+        });
+        let seen = counted.into_iter().zip(meters);
+        let mut parts: Vec<_> = prepared.into_iter().zip(seen.zip(starts)).map(Some).collect();
+        let mut windows = std::thread::scope(|scope| {
+            let (run, seats) = (&run, &seats);
+            let mut handles = in_order(order, |side| {
+                let (prepared, (seen, start)) = parts[side].take().context("a side is started once")?;
+                Ok(Some(scope.spawn(move || {
+                    seats[side].generator.store(affinity::this_thread(), Ordering::Relaxed);
+                    run(prepared, seen, start)
+                })))
+            })?;
+            if let Some(places) = Places::halves().filter(|_| self.design.places) {
+                places.swap_until(seats, order[0], || {
+                    handles.iter().flatten().any(ScopedJoinHandle::is_finished)
+                })?;
+            }
+            in_order([0, 1], |side| {
+                let handle = handles[side].take().context("a side is joined once")?;
+                let window = handle.join().map_err(|_| anyhow::anyhow!("the load of arm {side} panicked"))?;
+                Ok(window.with_context(|| in_its_window(&sides[side])))
+            })
+        })?;
+        for ((arm, side), window) in running.iter_mut().zip(sides).zip(&mut windows) {
+            if let (true, Err(died)) = (window.is_ok(), arm.check_alive()) {
+                *window = Err(died).with_context(|| in_its_window(side));
+            }
+        }
+        if windows.iter().all(Result::is_ok) {
+            for arm in running {
+                arm.stop(self.runner)?;
+            }
+        }
+        Ok(windows)
+    }
+
+    fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<Seen> {
+        let mut seen = Seen::default();
+        for index in order {
+            let side = &sides[index];
+            let held = self.held(side).with_context(|| ToBeSet::of(side))?;
+            let part = of_arm(self.window_alone(side, progress));
+            match held.end(part)? {
+                Ok(window) => seen.windows[index] = Some(window),
+                // The other side is loaded all the same: whether it sustains what this one did not is the answer.
+                Err(failure) => seen.failures.push(failure),
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Sets what of the world outside is set before an arm starts: the machine, and brokers that run already.
+    fn held(&self, side: &Side) -> Result<HeldTogether> {
+        let (of_machine, others): (Vec<&Set>, Vec<&Set>) =
+            side.sets.iter().partition(|set| matches!(set.lever, Lever::Host { .. }));
+        let mut held = HeldTogether::default();
+        // A program's own goes with it: it is set when that runs.
+        if let Place::Address(address) = &side.arm.place {
+            let several = others.len() > 1;
+            for set in others.iter().filter(|_| several) {
+                set.was.as_ref().map_or(Ok(()), |was| set.lever.is_as_it_was(was, address))?;
+            }
+            for set in others {
+                let was = set.was.as_deref().filter(|_| !several);
+                held = held.and(set.lever.set(&set.value, address, self.folder.path(), was, None))?;
+            }
+        }
+        if of_machine.is_empty() {
+            return Ok(held);
+        }
+        held.and(set_together(
+            &of_machine,
+            self.folder.path(),
+            Some(guard_for(&side.workload, &side.arm.place)),
+        ))
+    }
+
+    fn start(&self, side: &Side) -> Result<Running> {
+        let arm = &side.arm;
+        arm.start(self.runner, &self.folder.scratch()).with_context(|| ArmFailed {
+            side: side.index,
+            at: Stage::Start,
+            what: format!("{} {DID_NOT_START}", arm.name),
+        })
+    }
+
+    fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {
+        let mut running = self.start(side)?;
+        self.set_for_good(side, &running)?;
+        let prepared = self.prepare(side, &running, progress)?;
+        let targets = self.targets(side, &running, &prepared)?;
+        let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
+        let mut probe = TargetProbe::new(targets, &foreign).beside(running.meter()?);
+        let mut window = prepared
+            .run(Instant::now(), &mut probe, &mut progress.load())
+            .with_context(|| in_its_window(side))?;
+        probe.describe_machine(&mut window);
+        running.check_alive().with_context(|| in_its_window(side))?;
+        running.stop(self.runner)?;
+        Ok(window)
+    }
+
+    /// Whose CPU counts. Of a program that Hone started it must be known where CPU decides: somebody else's would be judged in its place.
+    fn targets(&self, side: &Side, running: &Running, prepared: &Prepared) -> Result<Targets> {
+        let targets = running.targets(prepared.brokers());
+        let primary = self.design.rule.primary;
+        if let (Some(_), true, Some(why), true) =
+            (running.child(), targets.pids.is_empty(), &targets.missing, primary.is_cpu())
+        {
+            bail!(Usage(format!(
+                "{}: {why}; so {} can't decide\n  next: start the server itself and in the foreground, name the address of one that runs, or let \
+                 a latency decide (--primary latency-p50)",
+                side.arm.name,
+                primary.label()
+            )));
+        }
+        Ok(targets)
+    }
+
+    /// A setting of a broker that Hone started goes with the broker.
+    fn set_for_good(&self, side: &Side, running: &Running) -> Result<()> {
+        if running.child().is_none() {
+            return Ok(());
+        }
+        let of_the_broker = side.sets.iter().filter(|set| matches!(set.lever, Lever::Cluster { .. }));
+        of_the_broker
+            .into_iter()
+            .try_for_each(|set| set.lever.set_for_good(&set.value, &running.address))
+            .with_context(|| ToBeSet::of(side))
+    }
+
+    fn prepare(&self, side: &Side, running: &Running, progress: &Progress) -> Result<Prepared> {
+        let settings = Settings {
+            address: running.address.clone(),
+            variant: side.arm.name.clone(),
+            storage: self.storage.clone(),
+            topic: self.topic.clone(),
+            lateness_limit_us: self.lateness_limit_us,
+            shard: None,
+            security: side.arm.security.clone(),
+        };
+        let clients = Clients::within(self.runner, self.folder.scratch());
+        let mut loading = progress.load();
+        let prepared = hone_load::prepare(settings, side.workload.clone(), &clients, &mut loading);
+        let prepared = prepared
+            .and_then(|mut prepared| {
+                let targets = running.targets(prepared.brokers());
+                prepared.warm_up(&mut Looker::at(&targets.pids), &mut loading)?;
+                if self.design.mode == Mode::Duet {
+                    prepared.stand_by()?;
+                }
+                Ok(prepared)
+            })
+            .with_context(|| ArmFailed {
+                side: side.index,
+                at: Stage::Load,
+                what: format!("loading {}", side.arm.name),
+            })?;
+        self.differs_from_default(side, running, &prepared)?;
+        Ok(prepared)
+    }
+
+    /// Refuses a change to a value that A's topic already has. The first pair settles it, so later pairs do not ask the broker again. A broker
+    /// that does not answer leaves it open.
+    fn differs_from_default(&self, side: &Side, running: &Running, prepared: &Prepared) -> Result<()> {
+        let asks = side.workload == self.workloads[0] && !self.folder.join(self.note(0)).is_file();
+        let Some(change) = self.change.as_ref().filter(|change| change.kind == "topic" && asks) else {
+            return Ok(());
+        };
+        let in_force = Admin::connect_with(&running.address, &side.arm.security)
+            .and_then(|mut admin| admin.topic_settings(prepared.topic(), &[&change.name]));
+        let in_force = in_force.unwrap_or_default();
+        change::differs_from_default(change, in_force.get(&change.name).map(String::as_str))
+    }
+
+    /// An error that ends the run, with the pair in which it came.
+    fn in_pair(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
+        let differs =
+            Differ { loads: self.workloads[0] != self.workloads[1], sets: self.sets[0] != self.sets[1] };
+        let refused = side_that_is_refused(&error, differs).map(|side| self.design.arms(index)[side]);
+        error.context(InPair { number: index + 1, refused })
+    }
+
+    /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
+    fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
+        let least = [0, 1].map(|side: usize| seen.windows[side].as_ref().and_then(climb::held_throughout));
+        let at_least = least.map(|rate| rate.is_some());
+        // One arm that never breaks is an answer: its capacity is at least the end of the climb. Of an A/B pair in which none breaks
+        // nothing is known, while two equal arms that do the same are what a control is for.
+        let is_known = |side: usize| at_least[side] && (kind == PairKind::Control || !at_least[1 - side]);
+        let beyond = |side: usize| {
+            seen.windows[side].as_ref().filter(|_| !is_known(side)).and_then(climb::beyond_reach)
+        };
+        if let Some(beyond) = [0, 1].into_iter().find_map(beyond) {
+            bail!(beyond);
+        }
+        if let ([Some(a), Some(b)], Some(change), PairKind::Test) = (&seen.windows, &self.change, kind)
+            && let (Some(a), Some(b)) = (&a.client, &b.client)
+        {
+            change::differs_in_force(change, a, b)?;
+        }
+        let troubles = seen.troubles();
+        let late = [0, 1].map(|side: usize| seen.windows[side].as_ref().is_some_and(is_late));
+        let failed_to_start =
+            |side| seen.failures.iter().any(|one| one.side == side && one.at == Stage::Start);
+        let started = [0, 1].map(|side: usize| !failed_to_start(side));
+        let failure = seen.failures.first().map(|failure| failure.reason.clone());
+        let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
+        let unread = match self.design.rule.primary {
+            Metric::BusyPerRecord => seen.windows.iter().flatten().find_map(meter::why_unread),
+            _ => None,
+        };
+        // What can't be read in the first pair can't in any other.
+        if let (Some(why), 0) = (&unread, index) {
+            bail!(Usage(format!("{}{why}", meter::BUSY_OF_TARGET)));
+        }
+        let failure = failure.or_else(|| unread.map(|why| format!("{}{why}", meter::BUSY_OF_TARGET)));
+        let failed = failure.is_some();
+        let dropped = failure.or_else(|| {
+            let [Some(first), Some(second)] = &seen.windows else { return None };
+            let [first, second] = neighbours([first, second]);
+            disturbed(self.design.disturbance.as_ref()?, [&first, &second])
+        });
+        let values = |window: &Window| -> BTreeMap<Metric, f64> {
+            Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
+        };
+        let failed_share =
+            [0, 1].map(|side: usize| seen.windows[side].as_ref().map_or(0.0, Window::failed_share));
+        let throttling =
+            [0, 1].map(|side: usize| seen.windows[side].as_ref().and_then(|window| window.facts.throttling));
+        let [mut values_a, mut values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
+        for (values, least) in [&mut values_a, &mut values_b].into_iter().zip(least) {
+            values.iter_mut().for_each(|values| values.extend(least.map(|rate| (Metric::Capacity, rate))));
+        }
+        let mut names = [String::new(), String::new()];
+        for ((name, side), window) in names.iter_mut().zip(["a", "b"]).zip(seen.windows) {
+            let Some(window) = window else { continue };
+            *name = format!("{}windows/{index:03}-{side}.json", self.prefix);
+            self.folder.write_record(name, window)?;
+        }
+        let [window_a, window_b] = names;
+        let outcome = PairOutcome {
+            index: index as u32,
+            kind,
+            window_a,
+            window_b,
+            values_a: values_a.unwrap_or_default(),
+            values_b: values_b.unwrap_or_default(),
+            dropped,
+            block: self.design.block(index),
+            took_s: begun.elapsed().as_secs_f64(),
+            troubles,
+            late,
+            started,
+            failed_share,
+            at_least,
+            throttling,
+        };
+        Ok(Measured { outcome, failed })
+    }
+}
+
+/// What came of a pair: its windows, as far as there are any, and how arms failed where one is missing.
+#[derive(Debug, Default)]
+struct Seen {
+    windows: [Option<Window>; 2],
+    failures: Vec<Failure>,
+}
+
+/// An arm that did not start, or did not stand its load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    /// Its place in the pair: 0 for A, 1 for B or a twin.
+    side: usize,
+    at: Stage,
+    reason: String,
+}
+
+impl Seen {
+    fn none(failures: Vec<Failure>) -> Self {
+        Self { failures, ..Self::default() }
+    }
+
+    /// Of two windows at once: one alone has nothing to be held against.
+    fn both(windows: [std::result::Result<Window, Failure>; 2]) -> Self {
+        match windows {
+            [Ok(a), Ok(b)] => Self { windows: [Some(a), Some(b)], failures: Vec::new() },
+            [a, b] => Self::none([a.err(), b.err()].into_iter().flatten().collect()),
+        }
+    }
+
+    /// What each arm did by itself, its crash included.
+    fn troubles(&self) -> [Vec<String>; 2] {
+        [0, 1].map(|side: usize| {
+            let crash = self.failures.iter().filter(|failure| failure.side == side);
+            let crash = crash.map(|failure| failure.reason.clone());
+            crash.chain(self.windows[side].iter().flat_map(troubles)).collect()
+        })
+    }
+}
+
+/// Marks an error as one of an arm: it did not start, or did not stand its load. Says which arm, at what.
+#[derive(Debug)]
+struct ArmFailed {
+    side: usize,
+    at: Stage,
+    what: String,
+}
+
+/// How far an arm had come when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It was not ready yet.
+    Start,
+    /// It was ready, and loaded or about to be.
+    Load,
+}
+
+impl std::fmt::Display for ArmFailed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.what)
+    }
+}
+
+/// Marks an error as one of what is set for a side's windows.
+#[derive(Debug)]
+struct ToBeSet {
+    side: usize,
+    name: String,
+}
+
+impl ToBeSet {
+    fn of(side: &Side) -> Self {
+        Self { side: side.index, name: side.arm.name.clone() }
+    }
+}
+
+impl std::fmt::Display for ToBeSet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "what is set for {}", self.name)
+    }
+}
+
+/// In which pair an error came.
+#[derive(Debug)]
+struct InPair {
+    number: usize,
+    /// The arm (0 for A, 1 for B) that can't be had.
+    refused: Option<usize>,
+}
+
+impl std::fmt::Display for InPair {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "pair {}", self.number)
+    }
+}
+
+/// The arm (0 for A, 1 for B) of which an error says that it can't be had at all, by what sets it apart from the other one: its load makes no
+/// sense, its client does not take it, or a broker or the kernel refuses the value. `None` where something else went wrong.
+pub fn refused_arm(error: &anyhow::Error) -> Option<usize> {
+    error.downcast_ref::<InPair>()?.refused
+}
+
+#[cfg(any(test, feature = "fixtures"))]
+/// The error of a pair in which an arm was refused.
+pub fn refused_for_test(arm: usize) -> anyhow::Error {
+    anyhow::anyhow!("the setting is none").context(InPair { number: 1, refused: Some(arm) })
+}
+
+/// In what the arms of a comparison differ.
+#[derive(Debug, Clone, Copy)]
+struct Differ {
+    loads: bool,
+    sets: bool,
+}
+
+/// The side (0 for the first one of a pair) that is refused for what it has alone. What both have would be refused of both.
+fn side_that_is_refused(error: &anyhow::Error, differ: Differ) -> Option<usize> {
+    if lever::is_left(error) {
+        return None;
+    }
+    if let Some(to_be_set) = error.downcast_ref::<ToBeSet>() {
+        return (differ.sets && lever::is_refused(error)).then_some(to_be_set.side);
+    }
+    let of_the_load =
+        matches!(error.downcast_ref(), Some(LoadError::Setting { .. } | LoadError::Client { .. }));
+    error.downcast_ref::<ArmFailed>().filter(|_| differ.loads && of_the_load).map(|failed| failed.side)
+}
+
+/// What a window may take beside its load, a start and a stop: a topic that is filled, a broker that drains. It is long, since the guard is for the
+/// case that this process is gone.
+const GUARD_SPARE_S: f64 = 600.0;
+const LONGEST_GUARD_S: f64 = 86_400.0;
+
+/// After this time the guard takes back what a window has set.
+fn guard_for(load: &Workload, place: &Place) -> Duration {
+    let started_s = match place {
+        Place::Program(program) => (program.ready_timeout + program.stop_timeout).as_secs_f64(),
+        Place::Address(_) => 0.0,
+    };
+    let within_s = load.duration_s + load.timeout_s + started_s + GUARD_SPARE_S;
+    Duration::from_secs_f64(if within_s.is_finite() {
+        within_s.clamp(GUARD_SPARE_S, LONGEST_GUARD_S)
+    } else {
+        LONGEST_GUARD_S
+    })
+}
+
+fn in_its_window(side: &Side) -> ArmFailed {
+    let what = format!("{} failed in its window", side.arm.name);
+    ArmFailed { side: side.index, at: Stage::Load, what }
+}
+
+/// Tells what an arm did from what ends the run. An arm that crashes is a result: a pair that does not count, kept with its
+/// reason, so that nobody measures it again until the arm happens to survive. An interrupt, a full disk, a setting or a client
+/// that can't be used say nothing of the arm.
+///
+/// # Errors
+/// With what ends the run.
+fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        // Whoever ends a window makes an arm fail in it, which is not the arm's doing.
+        Err(_) if interrupt::requested() => bail!("interrupted"),
+        Err(error) => match arm_that_failed(&error) {
+            Some((side, at)) => Ok(Err(Failure { side, at, reason: in_one_line(&error) })),
+            None => Err(error),
+        },
+    }
+}
+
+/// What a program said and where its log is; the command is the design's.
+pub fn in_one_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let tells = |line: &&str| !(line.starts_with("command: ") || line.starts_with("next: "));
+    text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ")
+}
+
+fn arm_that_failed(error: &anyhow::Error) -> Option<(usize, Stage)> {
+    let failed = error.downcast_ref::<ArmFailed>().filter(|_| is_of_a_target(error))?;
+    Some((failed.side, failed.at))
+}
+
+/// Whether it is an error that a target can cause: it did not start, did not answer, broke off.
+pub fn is_of_a_target(error: &anyhow::Error) -> bool {
+    use LoadError::{Broken, Connect, Garbage, Mute, Refused, Slow, WarmUp};
+    let load = error.downcast_ref::<LoadError>().is_some_and(|error| {
+        matches!(
+            error,
+            Connect { .. }
+                | Broken { .. }
+                | Garbage { .. }
+                | Mute { .. }
+                | Refused { .. }
+                | Slow { .. }
+                | WarmUp { .. }
+        )
+    });
+    let tool = error.downcast_ref::<ToolError>().is_some_and(|error| {
+        matches!(error, ToolError::Died { .. } | ToolError::TimedOut { .. } | ToolError::Refused { .. })
+    });
+    load || tool
+}
+
+/// What neighbours did in the two windows. Where a target's processes are not known its own CPU would pass for theirs, and
+/// pairs would be dropped for what the arms do: nothing is said of the others' CPU then, in either window.
+fn neighbours(windows: [&Window; 2]) -> [Neighbours; 2] {
+    let known = windows.iter().all(|window| window.facts.target_cpu.is_some());
+    windows.map(|window| {
+        let seen = Neighbours::of(window);
+        if known { seen } else { Neighbours { others_share: 0.0, ..seen } }
+    })
+}
+
+/// When the two arms of a duet begin. They replay the same arrivals, but not in step: of two that wake at the same
+/// instant the first one would pay, every time, for waking the sleeping core, and the second would ride along. That is
+/// worth a third of the CPU per request on a virtual machine, always for the same arm. Half a gap beside the whole
+/// ones keeps evenly spaced requests apart too.
+fn staggered(order: [usize; 2], workload: &Workload) -> [Instant; 2] {
+    let gap_s = 1.0 / workload.requests_per_s;
+    let gaps = (STAGGER_S / gap_s).floor() + 0.5;
+    let first = Instant::now() + START_AHEAD;
+    let second = first + Duration::from_secs_f64((gaps * gap_s).min(1.0));
+    if order[0] == 0 { [first, second] } else { [second, first] }
+}
+
+/// The targets that Hone did not start.
+fn foreign(running: &[Running; 2], targets: &[Targets; 2]) -> Vec<u32> {
+    let arms = running.iter().zip(targets).filter(|(arm, _)| arm.child().is_none());
+    arms.flat_map(|(_, targets)| targets.pids.clone()).collect()
+}
+
+/// Runs a step for both sides in the given order; the answers stand in the order of the sides.
+fn in_order<T>(order: [usize; 2], mut step: impl FnMut(usize) -> Result<T>) -> Result<[T; 2]> {
+    let first = step(order[0])?;
+    let second = step(order[1])?;
+    Ok(if order[0] == 0 { [first, second] } else { [second, first] })
+}
+
+/// A window that the user ended before its time is none of a pair.
+pub fn whole(window: Window) -> Result<Window, LoadError> {
+    if window.was_interrupted() { Err(LoadError::Interrupted) } else { Ok(window) }
+}
+
+/// What the arm of a window did by itself. A late generator is no fault of its target.
+pub fn troubles(window: &Window) -> Vec<String> {
+    // A late generator and a target that was not warm yet are no fault of what the arm is.
+    let is_cold = matches!(window.outcome, Outcome::Warming { .. });
+    let failure = why_it_does_not_count(window).filter(|_| !is_late(window) && !is_cold);
+    failure.into_iter().chain(own_events(window)).collect()
+}
+
+/// Whether the load's generator did not keep its schedule.
+pub fn is_late(window: &Window) -> bool {
+    matches!(window.outcome, Outcome::GeneratorLate { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::window;
+
+    #[test]
+    fn neighbours_that_may_be_the_target_itself_drop_no_pair() {
+        let (mut quiet, mut busy) = (window(), window());
+        (quiet.facts.others_share, busy.facts.others_share) = (0.05, 0.60);
+        let rule = hone_compare::disturbance(Mode::Solo);
+        for (known, drops) in [(true, true), (false, false)] {
+            let cpu = hone_record::CpuSeconds { total_s: 1.0, user_share: None };
+            quiet.facts.target_cpu = Some(cpu);
+            busy.facts.target_cpu = known.then_some(cpu);
+            let [first, second] = neighbours([&quiet, &busy]);
+            assert_eq!(disturbed(&rule, [&first, &second]).is_some(), drops, "{known}");
+        }
+    }
+
+    #[test]
+    fn arms_of_a_duet_are_half_a_gap_apart_in_the_order_that_was_drawn() {
+        for requests_per_s in [0.5, 3.0, 100.0, 2_000.0, 90_000.0] {
+            let load = Workload { requests_per_s, ..window().workload };
+            let gap_s = 1.0 / requests_per_s;
+            for order in [[0, 1], [1, 0]] {
+                let begin = staggered(order, &load);
+                let apart_s = begin[order[1]].duration_since(begin[order[0]]).as_secs_f64();
+                assert!(apart_s > 0.0 && apart_s <= 1.0, "{apart_s}");
+                let beside_gaps = (apart_s / gap_s).fract();
+                assert!((beside_gaps - 0.5).abs() < 1e-3, "{apart_s} s at {requests_per_s}/s");
+                assert_eq!(
+                    begin[order[0]].checked_duration_since(begin[order[1]]),
+                    None,
+                    "the second came first"
+                );
+            }
+        }
+    }
+
+    /// Order of a real session: a B that fails always must not be measured to the end for the controls in between.
+    #[test]
+    fn a_control_in_between_does_not_hide_failures_in_a_row() {
+        use PairKind::{Control, Test};
+        let given_up = |pairs: &[(PairKind, bool)]| {
+            let mut row = InARow::default();
+            let gives_up = |(kind, failed): &(PairKind, bool)| row.count(*kind, *failed) == FAILURES_IN_A_ROW;
+            pairs.iter().position(gives_up)
+        };
+        let (b_fails, fine) = ((Test, true), (Control, false));
+        assert_eq!(given_up(&[b_fails, b_fails, fine, b_fails, fine]), Some(3));
+        assert_eq!(given_up(&[b_fails, b_fails, (Test, false), b_fails, b_fails]), None);
+        assert_eq!(given_up(&[b_fails, b_fails, (Control, true), (Test, false)]), None);
+        assert_eq!(given_up(&[(Control, true), b_fails, (Control, true), (Control, true)]), Some(3));
+    }
+
+    /// A crash, a saturation and a lost connection are the arm's own; a late generator is nobody's.
+    #[test]
+    fn troubles_stand_with_the_arm_that_had_them() {
+        use hone_record::EventKind::{
+            ConnectionLost, Interrupted, LeaderMoved, Reconnected, RecordingFailed,
+        };
+        let event = |(kind, what): (_, &str)| hone_record::Event { at_s: 1.5, kind, what: what.to_owned() };
+        let events = [(ConnectionLost, "connection 0 broke"), (Reconnected, "back"), (LeaderMoved, "moved")]
+            .into_iter()
+            .chain([(RecordingFailed, "disk full"), (Interrupted, "ended by the user")]);
+        let (mut saturated, mut late) = (window(), window());
+        saturated.outcome = Outcome::Saturated { backlog_requests: 9 };
+        saturated.events = events.map(event).collect();
+        late.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e3, limit_us: 1e3 };
+        let [a, b] = Seen::both([Ok(late.clone()), Ok(saturated)]).troubles();
+        assert!(a.is_empty(), "{a:?}");
+        assert!(b[0].contains("was saturated (9 requests"), "{b:?}");
+        assert_eq!(b[1..], ["connection 0 broke at 1.5 s", "moved at 1.5 s"]);
+        let crash = |side, what: &str| Failure { side, at: Stage::Load, reason: what.to_owned() };
+        let [a, b] = [crash(0, "A ended"), crash(1, "B ended")];
+        let alone = Seen::both([Err(a.clone()), Ok(late)]);
+        assert_eq!(alone.troubles(), [vec!["A ended".to_owned()], vec![]]);
+        assert_eq!(alone.windows, [None, None], "one alone has nothing to be held against");
+        // What ends both at once is no fault of one alone.
+        let together = Seen::both([Err(a), Err(b)]).troubles();
+        assert_eq!(together, [vec!["A ended".to_owned()], vec!["B ended".to_owned()]]);
+    }
+
+    #[test]
+    fn pairs_that_fail_by_b_alone_say_nothing_against_a() {
+        let pair = |kind, a: &[&str], b: &[&str]| PairOutcome {
+            index: 0,
+            kind,
+            troubles: [a, b].map(|list| list.iter().map(|word| (*word).to_owned()).collect()),
+            ..PairOutcome::default()
+        };
+        let (test, control) = (PairKind::Test, PairKind::Control);
+        let of_b = || pair(test, &[], &["died"]);
+        let mixed = [pair(test, &["died"], &[]), of_b(), pair(control, &[], &[]), of_b(), of_b()];
+        assert!(last_were_of(1, mixed.iter()));
+        assert!(!last_were_of(0, mixed.iter()));
+        assert!(!last_were_of(1, [of_b(), of_b(), pair(test, &["died"], &["died"])].iter()));
+        assert!(!last_were_of(1, [of_b(), pair(test, &[], &[]), of_b()].iter()));
+        let of_a = || pair(test, &["died"], &[]);
+        assert!(last_were_of(0, [of_a(), pair(control, &["died"], &[]), of_a(), of_a()].iter()));
+        // Where the control gives up, B is known by its own windows alone.
+        let seen = |b: &[&str]| PairOutcome { window_b: "b.json".to_owned(), ..pair(test, &["died"], b) };
+        assert!(b_has_stood([seen(&[]), of_a(), pair(control, &["died"], &["died"])].iter()));
+        assert!(!b_has_stood([seen(&[]), seen(&["died"])].iter()));
+        assert!(!b_has_stood([of_a(), pair(control, &["died"], &[])].iter()));
+        // A late generator is no fault of a target, and tells all the same that it does not keep up with that side.
+        let late = |late: [bool; 2]| PairOutcome { late, ..pair(test, &[], &[]) };
+        let (late_a, late_b) = (|| late([true, false]), || late([false, true]));
+        let for_b = [late_b(), pair(control, &[], &[]), of_b(), late_b()];
+        assert!(last_were_late_for(1, for_b.iter()) && !last_were_late_for(0, for_b.iter()));
+        assert!(!last_were_of(1, for_b.iter()), "nothing is known against the target");
+        assert!(last_were_late_for(0, [late_a(), late_a(), late_a()].iter()));
+        assert!(!last_were_late_for(1, [late_b(), late_b(), late([true, true])].iter()));
+        assert!(!last_were_late_for(1, [of_b(), of_b(), of_b()].iter()), "it was in time");
+        assert!(!b_has_stood([seen(&[]), PairOutcome { late: [false, true], ..seen(&[]) }].iter()));
+    }
+
+    #[test]
+    fn a_side_that_can_not_be_had_is_told_from_a_run_that_can_not_go_on() {
+        let both = Differ { loads: true, sets: true };
+        let loading = |error: LoadError| {
+            anyhow::Error::from(error).context(ArmFailed {
+                side: 1,
+                at: Stage::Load,
+                what: "loading B".to_owned(),
+            })
+        };
+        let client =
+            || LoadError::Client { command: "c".to_owned(), problem: "none of linger_ms".to_owned() };
+        let setting = || LoadError::Setting { name: "idempotent", problem: "needs acks".to_owned() };
+        assert_eq!(side_that_is_refused(&loading(client()), both), Some(1));
+        assert_eq!(side_that_is_refused(&loading(setting()), both), Some(1));
+        let same = Differ { loads: false, ..both };
+        assert_eq!(side_that_is_refused(&loading(client()), same), None, "it would be refused of A, too");
+        assert_eq!(side_that_is_refused(&loading(LoadError::Interrupted), both), None);
+        assert_eq!(side_that_is_refused(&client().into(), both), None, "not while an arm was loaded");
+        let refused = |error| LoadError::Refused {
+            address: "b:1".to_owned(),
+            what: "to set x".to_owned(),
+            error,
+            message: String::new(),
+        };
+        let set = |error: anyhow::Error| error.context(ToBeSet { side: 0, name: "A".to_owned() });
+        assert_eq!(side_that_is_refused(&set(refused("INVALID_CONFIG").into()), both), Some(0));
+        let same = Differ { sets: false, ..both };
+        assert_eq!(side_that_is_refused(&set(refused("INVALID_CONFIG").into()), same), None);
+        // Somebody else sets it, too; nobody may; nobody answers.
+        assert_eq!(side_that_is_refused(&set(anyhow::anyhow!("x was `1` and is `2` now")), both), None);
+        assert_eq!(side_that_is_refused(&set(refused("CLUSTER_AUTHORIZATION_FAILED").into()), both), None);
+        let error = refused_for_test(1).context("the run");
+        assert_eq!(refused_arm(&error), Some(1));
+        assert_eq!(format!("{error:#}"), "the run: pair 1: the setting is none");
+    }
+
+    /// A service that takes an hour to start is no reason to take its settings away while it does.
+    #[test]
+    fn the_guard_waits_for_a_start_and_a_stop() {
+        let load = Workload { duration_s: 10.0, timeout_s: 5.0, ..window().workload };
+        let of = |place: &Place| guard_for(&load, place).as_secs_f64();
+        let limit = |s| Duration::from_secs(s);
+        let program = Place::parse("sh --port {port}", limit(3_600), limit(1_800)).unwrap();
+        assert_eq!(of(&Place::Address("b:1".to_owned())), 15.0 + GUARD_SPARE_S);
+        assert_eq!(of(&program), 15.0 + 3_600.0 + 1_800.0 + GUARD_SPARE_S);
+    }
+
+    #[test]
+    fn an_arm_that_fails_is_told_from_a_run_that_can_not_go_on() {
+        let of_b = || ArmFailed { side: 1, at: Stage::Load, what: "loading B".to_owned() };
+        let marked = |error: LoadError| anyhow::Error::from(error).context(of_b());
+        let slow =
+            || LoadError::Slow { address: "b:1".to_owned(), what: "Metadata".to_owned(), limit_s: 1.0 };
+        let failure = of_arm::<()>(Err(marked(slow()))).unwrap().unwrap_err();
+        assert_eq!(failure.reason, "loading B: b:1 did not answer Metadata within 1 s");
+        assert_eq!(failure.side, 1);
+        assert!(of_arm::<()>(Err(slow().into())).is_err(), "not while an arm was started or loaded");
+        assert!(of_arm::<()>(Err(marked(LoadError::Interrupted))).is_err());
+        assert!(of_arm::<()>(Err(anyhow::anyhow!("disk full").context(of_b()))).is_err());
+    }
+}

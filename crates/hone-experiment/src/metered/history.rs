@@ -1,0 +1,70 @@
+//! Looks that were kept, as a history for the model of costs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_batch::cost::Point;
+use hone_record::{BatchWatch, Envelope};
+
+/// The looks that `hone batch watch --keep` wrote, one on each line, in the order of time.
+pub fn kept(files: &[PathBuf]) -> Result<Vec<BatchWatch>> {
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(read(file)?);
+    }
+    all.sort_by_key(|watch| watch.at_unix_ms);
+    Ok(all)
+}
+
+fn read(file: &Path) -> Result<Vec<BatchWatch>> {
+    let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
+    looks(&text, &file.display().to_string())
+}
+
+/// One on each line. A line that breaks off is one whose writer was killed, and is left out.
+fn looks(text: &str, file: &str) -> Result<Vec<BatchWatch>> {
+    let lines = text.lines().zip(1_u64..).filter(|(line, _)| !line.trim().is_empty());
+    let mut found = Vec::new();
+    for (line, number) in lines {
+        match serde_json::from_str::<serde::de::IgnoredAny>(line) {
+            Err(error) if error.is_eof() => {}
+            _ => found.push(Envelope::parse(line).with_context(|| {
+                format!("line {number} of {file} is nothing that `hone batch watch --keep` wrote")
+            })?),
+        }
+    }
+    if found.is_empty() && !text.trim().is_empty() {
+        bail!(
+            "{file} has no look that `hone batch watch --keep` wrote; name the file that was given to --keep"
+        );
+    }
+    Ok(found)
+}
+
+/// Those that have all that a model of costs needs.
+pub fn points(looks: &[BatchWatch]) -> Vec<Point> {
+    looks.iter().filter_map(Point::of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_is_left_out_and_a_foreign_one_is_told() {
+        let line = |at_unix_ms| {
+            let watch = BatchWatch { at_unix_ms, ..BatchWatch::default() };
+            serde_json::to_string(&Envelope::new(watch)).unwrap()
+        };
+        let (one, other) = (line(1), line(2));
+        let torn = format!("{one}\n{}\n{other}\n", &one[..one.len() / 2]);
+        let times: Vec<u64> = looks(&torn, "f").unwrap().iter().map(|look| look.at_unix_ms).collect();
+        assert_eq!(times, [1, 2]);
+        let told = format!("{:#}", looks(&format!("{one}\n{{}}\n"), "f").unwrap_err());
+        assert!(told.contains("line 2 of f"), "{told}");
+        let told = looks("{\n", "f").unwrap_err().to_string();
+        assert!(told.contains("f has no look that"), "{told}");
+        assert_eq!(looks("\n", "f").unwrap().len(), 0);
+    }
+}

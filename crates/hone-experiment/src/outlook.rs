@@ -1,0 +1,91 @@
+//! What a judging that is under way can show at all: said as soon as its first A/A pairs are there, which know nothing of what is judged.
+
+use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Widths};
+use hone_record::{Design, PairKind, PairOutcome};
+
+/// What a build brings is a part of the time that is the program's own: of those that the published work tells, few save more than half of
+/// it. A choice, for a warning and nothing else.
+const LIKELY_PART: f64 = 0.5;
+
+/// What the planned pairs will show, for people, where the last pair is the one with which that can be said; once for each judging.
+/// `most_saved` is the share of what decides that a build can save at the very most.
+pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<String> {
+    let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
+    let controls = pairs.iter().filter(counts).count() as u32;
+    if controls != FEWEST_PAIRS || !pairs.last().as_ref().is_some_and(counts) {
+        return None;
+    }
+    let planned = |wanted: PairKind| {
+        design.order[..design.planned()].iter().filter(|kind| **kind == wanted).count() as u32
+    };
+    // Whoever hears of it at the end can choose nothing any more.
+    if planned(PairKind::Control) <= controls {
+        return None;
+    }
+    let layout = Layout {
+        pairs: planned(PairKind::Test),
+        more_control_pairs: planned(PairKind::Control) - controls,
+        // The luck of several layouts comes on top of it.
+        blocks: 1,
+    };
+    let primary = design.rule.primary;
+    let smallest =
+        Outlook::new(&design.rule, primary, pairs)?.smallest_effect(layout, &mut Widths::default());
+    let shown = smallest.map(|ratio| 1.0 - 1.0 / ratio);
+    let detected = shown.map_or("no saving at all".to_owned(), |saved| {
+        format!("a saving of {} or more", hone_format::change_size(1.0 - saved))
+    });
+    let told = format!(
+        "The first {controls} A/A pairs predict that the planned {} pairs detect {detected}",
+        layout.pairs
+    );
+    if shown.is_some_and(|saved| saved <= most_saved * LIKELY_PART) {
+        return Some(told);
+    }
+    Some(format!(
+        "{told}. A build can save at most {:.0} % here, so the result will probably be inconclusive.\n  next: let it continue, or press Ctrl-C \
+         and start a run with more pairs or longer windows",
+        most_saved * 100.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five A/A pairs that scatter so much, in a design of twelve pairs.
+    fn told(scatter: f64, most_saved: f64) -> String {
+        let mut comparison = crate::fixture::comparison(None);
+        let kinds = [[PairKind::Control; 12], [PairKind::Test; 12]].concat();
+        comparison.design.order = kinds;
+        comparison.design.reserve = 0;
+        let rule = &comparison.design.rule;
+        let pair = |index: i32| {
+            let off = if index % 2 == 0 { scatter } else { -scatter };
+            let mut pair = hone_record::PairOutcome { kind: PairKind::Control, ..Default::default() };
+            pair.values_a.insert(rule.primary, 10.0);
+            pair.values_b.insert(rule.primary, 10.0 * off.exp());
+            pair
+        };
+        let mut pairs: Vec<PairOutcome> = (0..5).map(pair).collect();
+        assert_eq!(words(&comparison.design, &pairs[..4], most_saved), None, "too few");
+        let found = words(&comparison.design, &pairs, most_saved).unwrap();
+        pairs.push(pairs[0].clone());
+        assert_eq!(words(&comparison.design, &pairs, most_saved), None, "it was said");
+        found
+    }
+
+    #[test]
+    fn a_judging_that_can_not_show_what_may_come_is_told_of() {
+        let hopeless = told(0.08, 0.13);
+        assert!(hopeless.contains("A build can save at most 13 % here"), "{hopeless}");
+        let hopeful = told(0.005, 0.13);
+        assert!(
+            hopeful.ends_with("% or more") && hopeful.contains("the planned 12 pairs detect a saving"),
+            "{hopeful}"
+        );
+        // The noise is the same, and there is more to save.
+        assert!(told(0.04, 0.9).ends_with("% or more"));
+        assert!(told(0.04, 0.1).contains("probably be inconclusive"));
+    }
+}

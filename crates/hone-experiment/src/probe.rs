@@ -1,0 +1,205 @@
+//! The target's CPU and memory around a window.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hone_host::cpu::{self, CpuSample, SystemSample};
+use hone_host::memory::Watch;
+use hone_host::observe;
+use hone_host::pressure::{self, Pressure};
+use hone_host::throttle::{self, ThrottleSample};
+use hone_host::upstream::{Upstream, UpstreamWatch};
+use hone_load::{Probe, ProbeFacts};
+use hone_record::{CpuSeconds, Window};
+
+use crate::meter::{BUSY_OF_TARGET, Meter};
+use crate::targets::{CPU_OF_TARGET, Targets};
+use crate::warmth::{self, Course, Point};
+
+/// Samples a target's process trees, and the machine.
+#[derive(Debug)]
+pub struct TargetProbe {
+    /// Whose CPU counts; none when it is not known.
+    targets: Targets,
+    /// Who is not "others": this process with everything it started, and targets that it did not start.
+    ours: Vec<u32>,
+    before: Option<Snapshot>,
+    /// Of the last window.
+    pressure: BTreeMap<String, f64>,
+    /// Whether the last window's CPU of everybody else holds nothing of a target's.
+    others_known: bool,
+    /// Whether the target is a child of this process that has ended with its window: it is among `ours`, and whoever reaped it
+    /// knows its CPU.
+    is_reaped: bool,
+    /// Runs while the window is open.
+    memory: Option<Watch>,
+    course: Option<Course>,
+    /// What that saw.
+    points: Vec<Point>,
+    upstreams: Option<UpstreamWatch>,
+    /// Whom the targets passed work on to in the last window.
+    behind: BTreeSet<Upstream>,
+    /// Its own counters since right before the window; what came of them after it.
+    meter: Option<Meter>,
+    busy_unknown: Option<String>,
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    targets: Vec<Option<CpuSample>>,
+    ours: Vec<Option<CpuSample>>,
+    system: Option<SystemSample>,
+    pressure: Pressure,
+    throttle: ThrottleSample,
+}
+
+impl TargetProbe {
+    /// `targets` are the processes whose CPU counts together, `foreign` those of the comparison that this process did
+    /// not start (the ones that it did are counted with it).
+    pub fn new(targets: Targets, foreign: &[u32]) -> Self {
+        let mut ours = foreign.to_vec();
+        ours.push(std::process::id());
+        ours.sort_unstable();
+        ours.dedup();
+        Self {
+            targets,
+            ours,
+            before: None,
+            pressure: BTreeMap::new(),
+            others_known: false,
+            is_reaped: false,
+            memory: None,
+            course: None,
+            points: Vec::new(),
+            upstreams: None,
+            behind: BTreeSet::new(),
+            meter: None,
+            busy_unknown: None,
+        }
+    }
+
+    /// For a target that this process starts and reaps within the window.
+    pub fn of_a_reaped_child() -> Self {
+        Self { is_reaped: true, ..Self::new(Targets::default(), &[]) }
+    }
+
+    /// With the target's own counters, which were read right before the window.
+    pub fn beside(self, meter: Option<Meter>) -> Self {
+        Self { meter, ..self }
+    }
+
+    fn look(&self) -> Snapshot {
+        let sample = |pids: &[u32]| pids.iter().map(|pid| cpu::sample(*pid).ok()).collect();
+        Snapshot {
+            targets: sample(&self.targets.pids),
+            ours: sample(&self.ours),
+            system: cpu::system().ok(),
+            pressure: pressure::sample(Path::new("/")),
+            throttle: throttle::sample(&self.targets.pids),
+        }
+    }
+
+    /// Writes what this machine is, how hard it was pressed, and what is missing of the target's CPU, into the window that was probed, and
+    /// whether its target was still becoming warm.
+    pub fn describe_machine(&self, window: &mut Window) {
+        warmth::judge(window, &self.points);
+        let environment = window.environment.get_or_insert_default();
+        environment.unknown.extend(self.targets.missing.iter().map(|why| format!("{CPU_OF_TARGET}{why}")));
+        environment.unknown.extend(self.busy_unknown.iter().map(|why| format!("{BUSY_OF_TARGET}{why}")));
+        if !self.others_known {
+            let why = "used by everybody else: the target's processes are not known, so its CPU may be in it";
+            environment.unknown.push(why.to_owned());
+        }
+        environment.measured = self.targets.names();
+        environment.behind = self.behind.iter().map(Upstream::words).collect();
+        environment.machine = observe::machine(Path::new("/"));
+        environment.pressure.clone_from(&self.pressure);
+        if self.pressure.is_empty() {
+            environment.unknown.push("pressure: this kernel keeps none (/proc/pressure)".to_owned());
+        }
+    }
+}
+
+impl Probe for TargetProbe {
+    fn start(&mut self) {
+        self.before = Some(self.look());
+        self.course = Course::start(&self.targets.pids);
+        self.memory = Watch::start(&self.targets.pids);
+        self.upstreams = UpstreamWatch::start(&self.targets.pids);
+    }
+
+    fn stop(&mut self) -> ProbeFacts {
+        let after = self.look();
+        let busy = self.meter.take().map(Meter::end).transpose();
+        self.busy_unknown = busy.as_ref().err().cloned();
+        self.points = self.course.take().map(Course::stop).unwrap_or_default();
+        let target_memory = self.memory.take().and_then(Watch::stop);
+        self.behind = self.upstreams.take().map(UpstreamWatch::stop).unwrap_or_default();
+        let Some(before) = self.before.take() else { return ProbeFacts::default() };
+        self.pressure = pressure::between(&before.pressure, &after.pressure);
+        let ours = used(&before.ours, &after.ours);
+        let target_cpu = used(&before.targets, &after.targets);
+        self.others_known = ours.is_some() && (self.is_reaped || target_cpu.is_some());
+        let ours_s = ours.map_or(0.0, |cpu| cpu.total_s);
+        let system =
+            before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));
+        ProbeFacts {
+            target_cpu,
+            steal_share: system.map_or(0.0, |used| used.steal_share),
+            others_share: system
+                .filter(|used| used.total_s > 0.0)
+                .map_or(0.0, |used| ((used.busy_s - ours_s) / used.total_s).clamp(0.0, 1.0)),
+            target_memory,
+            throttling: throttle::between(&before.throttle, &after.throttle),
+            target_busy: busy.ok().flatten(),
+        }
+    }
+}
+
+/// CPU of several process trees together; `None` without any, or when one of them could not be read.
+fn used(before: &[Option<CpuSample>], after: &[Option<CpuSample>]) -> Option<CpuSeconds> {
+    let both = |(before, after): (&Option<CpuSample>, &Option<CpuSample>)| {
+        Some(cpu::between(before.as_ref()?, after.as_ref()?))
+    };
+    let parts = before.iter().zip(after).map(both).collect::<Option<Vec<CpuSeconds>>>()?;
+    let total_s: f64 = parts.iter().map(|part| part.total_s).sum();
+    let user_s: Option<f64> = parts.iter().map(|part| Some(part.total_s * part.user_share?)).sum();
+    let user_share = user_s.filter(|_| total_s > 0.0).map(|user_s| user_s / total_s);
+    (!parts.is_empty()).then_some(CpuSeconds { total_s, user_share })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_cannot_be_read_has_no_cpu() {
+        let own = std::process::id();
+        for (targets, known) in [(vec![own], true), (vec![], false), (vec![own, u32::MAX / 2], false)] {
+            let targets = Targets { pids: targets, missing: None, followed: None };
+            let mut probe = TargetProbe::new(targets.clone(), &[]);
+            probe.start();
+            assert_eq!(probe.stop().target_cpu.is_some(), known, "{targets:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_counted_twice() {
+        let own = std::process::id();
+        assert_eq!(TargetProbe::new(Targets::started(own), &[own, own, 7]).ours.len(), 2);
+    }
+
+    #[test]
+    fn a_window_says_when_its_neighbours_may_be_its_target() {
+        let own = std::process::id();
+        for (targets, known) in [(vec![own], true), (vec![], false)] {
+            let mut probe = TargetProbe::new(Targets { pids: targets, missing: None, followed: None }, &[]);
+            probe.start();
+            probe.stop();
+            let mut window = crate::fixture::window();
+            probe.describe_machine(&mut window);
+            let unknown = window.environment.unwrap().unknown;
+            assert_eq!(unknown.iter().any(|text| text.contains("everybody else")), !known, "{unknown:?}");
+        }
+    }
+}

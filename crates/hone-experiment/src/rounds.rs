@@ -1,0 +1,635 @@
+//! Many variants of one program, judged together: all alive at once, and in each round every one is loaded alone for a short
+//! time, in random order. Each comparison of a child with its parent is made of pairs of the same rounds, and all share the
+//! control: the baseline against its byte copy.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed, why_it_does_not_count};
+use hone_record::{Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload};
+use hone_tool::{ToolError, interrupt};
+use serde::{Deserialize, Serialize};
+
+use crate::arm::{Arm, Place};
+use crate::bench::{self, Bench, Subject};
+use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles, with_targets};
+use crate::ending::Usage;
+use crate::folder::RunFolder;
+use crate::outlook;
+use crate::progress::Progress;
+use crate::spec::Compare;
+
+/// A variant in the tree. The first one is the baseline, the second its byte copy.
+pub struct Runner {
+    /// As comparisons and files call it.
+    pub name: String,
+    /// The variant that it builds on, by its number; `None` for the baseline and its twin.
+    pub parent: Option<usize>,
+    /// Its builds, each with another layout; of all variants as many.
+    pub arms: Vec<Arm>,
+}
+
+/// Everything that rounds need.
+pub struct Rounds<'a> {
+    /// All, each behind the one that it builds on.
+    pub variants: Vec<Runner>,
+    /// What each burst is; its length is that of a burst.
+    pub workload: Workload,
+    /// Which variant goes when, in which of its builds, and the rule.
+    pub plan: RoundPlan,
+    /// Starts and loads them.
+    pub bench: Bench<'a>,
+    /// Where windows are kept.
+    pub folder: &'a RunFolder,
+    /// Prefix of the rounds' files in the folder, for example `judge-get/`.
+    pub prefix: String,
+    /// The machine that measures.
+    pub machine: Machine,
+    /// See [`crate::drive::Contest::most_saved`].
+    pub most_saved: Option<f64>,
+}
+
+/// A build of a variant that failed so often running is not tried again.
+const FAILURES_IN_A_ROW: u32 = 3;
+
+/// What others used of the machine is counted in ticks, usually of 10 ms: in a shorter burst two of them more or less would pass for
+/// a neighbour.
+const NEIGHBOURS_NEED_S: f64 = 0.25;
+
+/// What must be the same for rounds to go on where they were broken off.
+#[derive(Debug, Serialize)]
+struct Layout {
+    /// Name, parent and builds of each variant, the builds by their SHA-256.
+    variants: Vec<(String, Option<usize>, Vec<String>)>,
+    workload: Workload,
+    rounds: u32,
+    block_rounds: u32,
+    /// The build that each block of rounds measures.
+    builds: Vec<u32>,
+    /// The variants of each round in the order in which they are loaded.
+    orders: Vec<Vec<usize>>,
+}
+
+/// A round as it was measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Round {
+    /// Counted from 0.
+    pub index: u32,
+    /// By variant.
+    pub seen: Vec<Burst>,
+}
+
+/// One variant in one round.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Burst {
+    /// Its record, relative to the folder; empty without one.
+    pub window: String,
+    values: BTreeMap<Metric, f64>,
+    /// Why it does not count.
+    pub failure: Option<String>,
+    /// What the variant did by itself.
+    troubles: Vec<String>,
+    /// Whether the load's generator was late for it.
+    #[serde(default)]
+    late: bool,
+    /// Share of its requests that failed.
+    #[serde(default)]
+    failed_share: f64,
+    /// Whether its process was started after those of the others, since it had failed.
+    #[serde(default)]
+    pub younger: bool,
+    /// What neighbours did meanwhile; `None` without a window, and when it was too short to tell.
+    beside: Option<Beside>,
+    /// Seconds that the round lasted.
+    pub took_s: f64,
+}
+
+/// [`Neighbours`] on the disk.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Beside {
+    steal_share: f64,
+    others_share: f64,
+    memory_pressure: Option<f64>,
+    /// Whether others' CPU is known to hold nothing of the target's.
+    is_known: bool,
+}
+
+/// What one sitting of rounds tells.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Judged {
+    /// A comparison for each edge (parent, child), in the order of the children.
+    pub edges: Vec<Comparison>,
+    /// Those that build on another variant, held against the baseline: every variant is measured in every round, so it takes
+    /// no window more.
+    pub on_baseline: Vec<Comparison>,
+}
+
+/// Rounds that are measured already are read; each new one is on the disk before the next begins. The designs are on the disk
+/// before the first window.
+///
+/// # Errors
+/// When the baseline or its twin fails again and again, when something beside the targets fails, or when the user interrupts.
+pub fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Judged> {
+    let plan = &rounds.plan;
+    let mut edges = rounds.edges()?;
+    let count = edges.len();
+    edges.extend(
+        edges
+            .clone()
+            .into_iter()
+            .filter(|[parent, _]| *parent != BASELINE)
+            .map(|[_, child]| [BASELINE, child]),
+    );
+    let designs = edges.iter().map(|edge| plan.design(*edge)).collect::<Result<Vec<Design>, _>>()?;
+    let layout = rounds.layout()?;
+    rounds.fix(&layout, &edges, &designs)?;
+    let comparisons: Vec<_> = edges.iter().copied().zip(&designs).collect();
+    let measured = rounds.measure(&layout, &comparisons, progress)?;
+    let judged = |(edge, design): (&[usize; 2], Design)| rounds.judged(*edge, design, &measured);
+    let mut found: Vec<Comparison> = edges.iter().zip(designs).map(judged).collect();
+    let on_baseline = found.split_off(count);
+    Ok(Judged { edges: found, on_baseline })
+}
+
+/// The variants that are alive, and who failed how often running.
+struct Standing {
+    block: Option<u32>,
+    /// The build that this block measures.
+    build: usize,
+    subjects: Vec<Option<Subject>>,
+    /// Failures running, by variant and build: whose turn comes first must not decide what one build that is broken means.
+    failures: Vec<Vec<u32>>,
+    /// Who failed in this block, so that its process is younger than those of the others.
+    restarted: Vec<bool>,
+}
+
+impl Standing {
+    fn count(&mut self, number: usize, build: usize, failed: bool) {
+        let row = &mut self.failures[number][build];
+        *row = if failed { row.saturating_add(1) } else { 0 };
+    }
+
+    /// Of the build that this block measures.
+    fn is_given_up(&self, number: usize) -> bool {
+        self.failures[number][self.build] >= FAILURES_IN_A_ROW
+    }
+
+    /// A round of before: who was given up in it stays given up. Baseline and control are not, since they end the rounds, and one that
+    /// goes on may find the trouble gone.
+    fn recall(&mut self, round: &Round, build: usize) {
+        for (number, burst) in round.seen.iter().enumerate().skip(TWIN + 1) {
+            self.count(number, build, burst.failure.is_some());
+        }
+    }
+}
+
+/// Which of so many variants goes when under a load of operations, by the experiment's settings.
+pub fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usize) -> RoundPlan {
+    // A program that exits is started for each burst anyway.
+    let exits = matches!(workload.engine, Engine::Exits { .. });
+    RoundPlan {
+        variants,
+        rounds: settings.rounds,
+        asked_reserve: settings.reserve,
+        block_rounds: if exits { 0 } else { settings.block_rounds },
+        builds,
+        closed_loop: true,
+        primary: settings.primary,
+        guards: settings.guards.clone(),
+        alpha: settings.alpha,
+        equivalence: settings.equivalence,
+        seed: settings.seed,
+        keep_disturbed: false,
+        busy: settings.busy,
+        refused: hone_compare::refused_for_operations(settings.primary),
+    }
+}
+
+impl Rounds<'_> {
+    /// Parent and child of each comparison.
+    fn edges(&self) -> Result<Vec<[usize; 2]>> {
+        if self.plan.rounds < FEWEST_ROUNDS {
+            bail!(Usage(format!(
+                "{} rounds are too few for an interval: ask for at least {FEWEST_ROUNDS}",
+                self.plan.rounds
+            )));
+        }
+        let children = self.variants.iter().enumerate().skip(TWIN + 1);
+        children
+            .map(|(child, variant)| match variant.parent {
+                Some(parent) if parent < child && parent != TWIN => Ok([parent, child]),
+                _ => bail!("variant {} has no parent before it", variant.name),
+            })
+            .collect()
+    }
+
+    fn layout(&self) -> Result<Layout> {
+        bench::check(&self.workload)?;
+        let plan = &self.plan;
+        let hashes = |variant: &Runner| variant.arms.iter().map(sha256_of).collect::<Result<Vec<_>>>();
+        let variants = self
+            .variants
+            .iter()
+            .map(|variant| Ok((variant.name.clone(), variant.parent, hashes(variant)?)))
+            .collect::<Result<Vec<_>>>()?;
+        if let Some((name, _, builds)) =
+            variants.iter().find(|(_, _, builds)| builds.len() != plan.builds.max(1) as usize)
+        {
+            bail!("{name} has {} builds where {} are to be measured", builds.len(), plan.builds);
+        }
+        let hash = |number: usize| variants.get(number).map(|(_, _, hash)| hash);
+        if hash(BASELINE).is_none() || hash(BASELINE) != hash(TWIN) {
+            bail!("the second variant must be a byte copy of the baseline: it is the control");
+        }
+        Ok(Layout {
+            variants,
+            workload: self.workload.clone(),
+            rounds: plan.rounds,
+            block_rounds: plan.block_rounds,
+            builds: plan.builds_of_blocks(),
+            orders: plan.orders(),
+        })
+    }
+
+    /// Layout and designs on the disk, before anything is measured.
+    fn fix(&self, layout: &Layout, edges: &[[usize; 2]], designs: &[Design]) -> Result<()> {
+        let note = format!("{}rounds.json", self.prefix);
+        // Held against each other as texts: a fraction need not come back from its text to the last bit.
+        let text = serde_json::to_string_pretty(layout)?;
+        match self.folder.read_text(&note)? {
+            Some(earlier) if earlier != text => bail!(
+                "{} was laid out for other variants, another load or other rounds; start a new run",
+                self.folder.join(&note).display()
+            ),
+            Some(_) => {}
+            None => {
+                self.folder.write_text(&note, &text)?;
+            }
+        }
+        for ([parent, child], design) in edges.iter().zip(designs) {
+            let Runner { name, parent: own, .. } = &self.variants[*child];
+            let against = if *own == Some(*parent) { "" } else { "-on-baseline" };
+            fixed_before(self.folder, &format!("{}design-{name}{against}.json", self.prefix), design)?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, index: u32) -> String {
+        format!("{}rounds/{index:03}.json", self.prefix)
+    }
+
+    fn measure(
+        &self,
+        layout: &Layout,
+        comparisons: &[([usize; 2], &Design)],
+        progress: &Progress,
+    ) -> Result<Vec<Round>> {
+        let (plan, count) = (&self.plan, self.variants.len());
+        let mut standing = Standing {
+            block: None,
+            build: 0,
+            subjects: (0..count).map(|_| None).collect(),
+            failures: vec![vec![0; plan.builds.max(1) as usize]; count],
+            restarted: vec![false; count],
+        };
+        let mut measured = Vec::new();
+        for (index, order) in (0_u32..).zip(&layout.orders) {
+            if index >= plan.rounds && !lacks_pairs(comparisons, plan.rounds, &measured) {
+                break;
+            }
+            let note = self.note(index);
+            let block = plan.block(index);
+            let build = layout.builds.get(block as usize).map_or(0, |build| *build as usize);
+            if let Some(round) = self.folder.read_note::<Round>(&note)? {
+                standing.recall(&round, build);
+                measured.push(round);
+                continue;
+            }
+            if standing.block != Some(block) {
+                self.end_all(&mut standing)?;
+                standing.block = Some(block);
+                standing.build = build;
+                standing.restarted.fill(false);
+            }
+            let round = self
+                .round(index, order, &mut standing, progress)
+                .with_context(|| format!("round {}", index + 1))?;
+            self.folder.write_note(&note, &round)?;
+            progress.line(&self.line(&round));
+            self.give_up_on_the_baseline(&standing, &round)?;
+            measured.push(round);
+            self.tell_outlook(comparisons, &measured, progress);
+        }
+        self.end_all(&mut standing)?;
+        Ok(measured)
+    }
+
+    fn tell_outlook(&self, comparisons: &[([usize; 2], &Design)], measured: &[Round], progress: &Progress) {
+        let (Some((edge, design)), Some(most_saved)) = (comparisons.first(), self.most_saved) else { return };
+        let mut pairs = pairs_of(*edge, design, measured);
+        pairs.retain(|pair| pair.kind == PairKind::Control);
+        if let Some(words) = outlook::words(design, &pairs, most_saved) {
+            progress.line(&words);
+        }
+    }
+
+    fn end_all(&self, standing: &mut Standing) -> Result<()> {
+        for subject in standing.subjects.iter_mut().filter_map(Option::take) {
+            self.bench.end(subject)?;
+        }
+        Ok(())
+    }
+
+    /// Without the baseline or the control nothing can be judged; any other variant is left out alone.
+    fn give_up_on_the_baseline(&self, standing: &Standing, round: &Round) -> Result<()> {
+        for number in [BASELINE, TWIN] {
+            if standing.is_given_up(number) {
+                let reason = round.seen[number].failure.as_deref().unwrap_or_default();
+                bail!("{FAILURES_IN_A_ROW} bursts in a row do not count, the last because {reason}");
+            }
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        index: u32,
+        order: &[usize],
+        standing: &mut Standing,
+        progress: &Progress,
+    ) -> Result<Round> {
+        let mut seen: Vec<Burst> = self.variants.iter().map(|_| Burst::default()).collect();
+        // All that live in a block are started before the first of them is loaded.
+        for number in order {
+            self.start(*number, standing, &mut seen[*number], progress)?;
+        }
+        // Other arrivals and other keys in each round, the same for all variants in it.
+        let seed = self.workload.seed.wrapping_add(u64::from(index));
+        let workload = Workload { seed, ..self.workload.clone() };
+        for number in order {
+            let burst = &mut seen[*number];
+            if burst.failure.is_some() {
+                continue;
+            }
+            progress.doing(&format!("round {}", turn(index, self.plan.rounds).trim_start()));
+            let begun = Instant::now();
+            let Some(subject) = &mut standing.subjects[*number] else { continue };
+            let done = of_target(self.bench.window(subject, &workload))?;
+            burst.took_s += begun.elapsed().as_secs_f64();
+            burst.younger = standing.restarted[*number];
+            match done {
+                Ok(window) => {
+                    burst.take(&window);
+                    burst.window =
+                        format!("{}windows/{index:03}-{}.json", self.prefix, self.variants[*number].name);
+                    self.folder.write_record(&burst.window, window)?;
+                }
+                Err(reason) => burst.fail(reason),
+            }
+            self.count(*number, burst.failure.is_some(), standing);
+        }
+        Ok(Round { index, seen })
+    }
+
+    /// Starts a variant that is not alive, unless it was given up.
+    fn start(
+        &self,
+        number: usize,
+        standing: &mut Standing,
+        burst: &mut Burst,
+        progress: &Progress,
+    ) -> Result<()> {
+        let arms = &self.variants[number].arms;
+        let arm = arms.get(standing.build).context("a build that is to be measured is not there")?;
+        if standing.is_given_up(number) {
+            burst.failure =
+                Some(format!("{} was given up after {FAILURES_IN_A_ROW} failures in a row", arm.name));
+            return Ok(());
+        }
+        if standing.subjects[number].is_some() {
+            return Ok(());
+        }
+        progress.doing(&format!("start {}", arm.name));
+        let begun = Instant::now();
+        let started = of_target(self.bench.subject(arm, &self.workload))?;
+        burst.took_s = begun.elapsed().as_secs_f64();
+        match started {
+            Ok(subject) => {
+                standing.subjects[number] = Some(subject);
+            }
+            Err(reason) => {
+                burst.fail(reason);
+                self.count(number, true, standing);
+            }
+        }
+        Ok(())
+    }
+
+    /// A variant that failed is not trusted to go on: it is started anew for the next round.
+    fn count(&self, number: usize, failed: bool, standing: &mut Standing) {
+        standing.count(number, standing.build, failed);
+        if failed {
+            standing.subjects[number] = None;
+            standing.restarted[number] = true;
+        }
+    }
+
+    fn line(&self, round: &Round) -> String {
+        let names: Vec<_> = self.variants.iter().map(|variant| (&*variant.name, variant.parent)).collect();
+        line(round, self.plan.rounds, self.plan.primary, &names)
+    }
+
+    fn judged(&self, edge: [usize; 2], design: Design, measured: &[Round]) -> Comparison {
+        let names = edge.map(|number| self.variants[number].name.clone());
+        with_targets(judged(edge, names, design, measured, (&self.workload, &self.machine)), self.folder)
+    }
+}
+
+/// `round  3 of 31   twin 1.002   pgo 0.905   pgo+bolt 0.981`: each against its parent; `names` are the variants with theirs.
+pub fn line(round: &Round, rounds: u32, primary: Metric, names: &[(&str, Option<usize>)]) -> String {
+    let value = |number: usize| round.seen.get(number)?.values.get(&primary).copied();
+    let word = |(number, (name, parent)): (usize, &(&str, Option<usize>))| {
+        let parent = if number == TWIN { BASELINE } else { parent.unwrap_or(BASELINE) };
+        let failed = round.seen.get(number).is_none_or(|burst| burst.failure.is_some());
+        let told = match (failed, value(number).zip(value(parent))) {
+            (true, _) => "failed".to_owned(),
+            (false, Some((child, parent))) => format!("{:.3}", child / parent),
+            (false, None) => "-".to_owned(),
+        };
+        format!("{name} {told}")
+    };
+    let words: Vec<String> = names.iter().enumerate().skip(1).map(word).collect();
+    let mut line = format!("  round {}   {}", turn(round.index, rounds), words.join("   "));
+    for reason in round.seen.iter().filter_map(|burst| burst.failure.as_ref()) {
+        line.push_str(&format!("\n      {reason}"));
+    }
+    line
+}
+
+/// Which round it is of how many. The reserve has numbers beyond the plan.
+pub fn turn(index: u32, rounds: u32) -> String {
+    if index < rounds {
+        format!("{:>2} of {rounds}", index + 1)
+    } else {
+        format!("{:>2} (reserve)", index + 1)
+    }
+}
+
+/// Whether excluded pairs leave a comparison with fewer pairs of a kind than rounds were planned, so that a round of the reserve has its
+/// turn. Only counts decide. A variant that failed in its last rounds, all of them, will not get its pairs back.
+pub fn lacks_pairs(comparisons: &[([usize; 2], &Design)], planned: u32, measured: &[Round]) -> bool {
+    let is_lost = |number: &usize| {
+        let last = measured.iter().rev().take(FAILURES_IN_A_ROW as usize);
+        last.clone().count() == FAILURES_IN_A_ROW as usize
+            && last.clone().all(|round| round.seen.get(*number).is_none_or(|burst| burst.failure.is_some()))
+    };
+    comparisons.iter().filter(|(edge, _)| !edge.iter().any(is_lost)).any(|(edge, design)| {
+        let pairs = pairs_of(*edge, design, measured);
+        [PairKind::Test, PairKind::Control].into_iter().any(|kind| {
+            let counted = pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).count();
+            counted < planned as usize
+        })
+    })
+}
+
+/// What rounds say of one edge, whose names these are.
+pub fn judged(
+    edge: [usize; 2],
+    [a, b]: [String; 2],
+    design: Design,
+    measured: &[Round],
+    (workload, machine): (&Workload, &Machine),
+) -> Comparison {
+    let pairs = pairs_of(edge, &design, measured);
+    let found = hone_compare::judge(&design, &pairs);
+    Comparison {
+        a,
+        b,
+        workload: workload.clone(),
+        design,
+        pairs,
+        judgements: found.judgements,
+        not_estimated: found.not_estimated,
+        machine: machine.clone(),
+        change: None,
+        workload_b: None,
+        pilot: None,
+        unmeasured_pairs: 0,
+        one_layout: Vec::new(),
+        unlike_promises: Vec::new(),
+        measured: Default::default(),
+        behind: Default::default(),
+    }
+}
+
+/// Test and control pairs of the rounds, in the design's order.
+fn pairs_of(edge: [usize; 2], design: &Design, measured: &[Round]) -> Vec<PairOutcome> {
+    let of_round = |round: &Round| {
+        [(PairKind::Test, edge), (PairKind::Control, [BASELINE, TWIN])]
+            .into_iter()
+            .enumerate()
+            .map(|(place, (kind, sides))| pair(round.index as usize * 2 + place, kind, sides, design, round))
+            .collect::<Vec<_>>()
+    };
+    measured.iter().flat_map(of_round).collect()
+}
+
+fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round: &Round) -> PairOutcome {
+    let [first, second] = sides.map(|number| &round.seen[number]);
+    let failure = first.failure.clone().or_else(|| second.failure.clone());
+    // Its data and its heap are new, and those of the other are of some bursts: a fact that is known without a look at values.
+    let unlike = || {
+        (first.younger || second.younger).then(|| {
+            "an arm failed before in this block, and its process is younger than that of the other".to_owned()
+        })
+    };
+    let dropped = failure.or_else(unlike).or_else(|| {
+        let beside = [first.beside?, second.beside?];
+        // Where a target's CPU is not known it may pass for that of others.
+        let known = beside.iter().all(|beside| beside.is_known);
+        let [first, second] = beside.map(|beside| beside.neighbours(known));
+        disturbed(design.disturbance.as_ref()?, [&first, &second])
+    });
+    PairOutcome {
+        index: index as u32,
+        kind,
+        window_a: first.window.clone(),
+        window_b: second.window.clone(),
+        values_a: first.values.clone(),
+        values_b: second.values.clone(),
+        dropped,
+        block: design.block(index),
+        took_s: first.took_s + second.took_s,
+        troubles: [first.troubles.clone(), second.troubles.clone()],
+        late: [first.late, second.late],
+        failed_share: [first.failed_share, second.failed_share],
+        ..PairOutcome::default()
+    }
+}
+
+impl Burst {
+    /// Adds a window to the state.
+    pub fn take(&mut self, window: &Window) {
+        let value = |metric: Metric| Some((metric, window.value(metric)?));
+        self.values = Metric::ALL.into_iter().filter_map(value).collect();
+        self.failure = why_it_does_not_count(window);
+        self.troubles = troubles(window);
+        self.late = is_late(window);
+        self.failed_share = window.failed_share();
+        let seen = Neighbours::of(window);
+        self.beside = (window.duration_s >= NEIGHBOURS_NEED_S).then(|| Beside {
+            steal_share: seen.steal_share,
+            others_share: seen.others_share,
+            memory_pressure: seen.memory_pressure,
+            is_known: window.facts.target_cpu.is_some(),
+        });
+    }
+
+    /// Keeps why there is no window.
+    pub fn fail(&mut self, reason: String) {
+        self.failure = Some(reason.clone());
+        self.troubles = vec![reason];
+    }
+}
+
+impl Beside {
+    fn neighbours(self, known: bool) -> Neighbours {
+        Neighbours {
+            steal_share: self.steal_share,
+            others_share: if known { self.others_share } else { 0.0 },
+            memory_pressure: self.memory_pressure,
+            start_slip_ms: 0.0,
+        }
+    }
+}
+
+/// Tells what a variant did from what ends the run.
+///
+/// # Errors
+/// With what ends the run.
+pub fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
+    if interrupt::requested() {
+        bail!("interrupted");
+    }
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) => {
+            // A command of the load's that a target does not stand up to.
+            let failed = matches!(error.downcast_ref(), Some(ToolError::Failed { .. }));
+            if failed || is_of_a_target(&error) { Ok(Err(in_one_line(&error))) } else { Err(error) }
+        }
+    }
+}
+
+fn sha256_of(arm: &Arm) -> Result<String> {
+    let Place::Program(program) = &arm.place else {
+        bail!(Usage(format!("{} runs already: rounds start all variants themselves", arm.name)));
+    };
+    let (sha256, _) = hone_binary::lock::sha256_of(&program.path)
+        .with_context(|| format!("{}: {} can't be read", arm.name, program.path.display()))?;
+    Ok(sha256)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1233 @@
+//! The experiment file: text to settings, with errors that name the line and the nearest right word.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use hone_record::{Engine, Keys, Metric, Mode, Payload, Recording, Schedule, Sizes, Workload};
+use serde::Deserialize;
+
+use crate::clients::engine;
+use crate::notation::{Share, Written, mean_bytes, payload};
+use crate::ready::Ready;
+use crate::spelling::{did_you_mean, nearest};
+use crate::variants::{self, Variant};
+pub use gate::GateWishes;
+use target::Target;
+use target::TargetFile;
+pub use wish::ProfileWish;
+
+mod gate;
+pub mod go;
+pub mod target;
+mod wish;
+
+/// An experiment as the file says it, checked in itself but not against the world.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// `name`, after which run folders are called.
+    pub name: String,
+    /// `[target]`.
+    pub target: Target,
+    /// At least one.
+    pub training: Vec<Training>,
+    /// The first one decides.
+    pub judging: Vec<Workload>,
+    /// The names of those of them that are others at a higher rate.
+    pub raised: Vec<String>,
+    /// Baseline first, each behind the one that it builds on.
+    pub variants: Vec<Variant>,
+    /// Whether the file names them; otherwise they are those that fit the target.
+    pub variants_are_asked: bool,
+    /// How the profile is taken.
+    pub profile: ProfileWish,
+    /// Whether each training workload trains a profile of its own, too, and all judge.
+    pub matrix: bool,
+    /// Whether it is traced under an emulator, where there is one: why it stalls, and what each layout will do.
+    pub diagnose: bool,
+    /// What is worse than these is not kept.
+    pub limits: Limits,
+    /// A program that BOLT made is checked again and again for so long.
+    pub soak_s: f64,
+    /// Builds of each variant, with another layout each.
+    pub builds: u32,
+    /// Whether pairs compare what builds on another variant with the baseline, too. Rounds always do.
+    pub compares_baseline: bool,
+    /// Keys that a Go target alone has.
+    pub go: go::GoWishes,
+    /// `[compare]`.
+    pub compare: Compare,
+    /// Where a commit fails.
+    pub gate: GateWishes,
+}
+
+impl Experiment {
+    /// Whether its loads are those of the Kafka API.
+    pub fn is_broker(&self) -> bool {
+        let training = self.training.iter().map(|training| &training.workload);
+        training.chain(&self.judging).all(|load| load.engine.operations().is_none())
+    }
+
+    /// When its target counts as ready.
+    pub fn ready(&self) -> Ready {
+        let unless_said = if self.is_broker() { Ready::Kafka } else { Ready::Port };
+        self.target.ready.clone().unwrap_or(unless_said)
+    }
+}
+
+/// A workload that trains.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Training {
+    /// The load.
+    pub workload: Workload,
+    /// Its counts go into the profile times this.
+    pub weight: f64,
+}
+
+/// How much a variant may grow over the baseline; a breach drops it, whatever it saves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Of the code, without what BOLT keeps of the old one.
+    pub text_growth: f64,
+    /// Of the loaded segments of the file.
+    pub file_growth: f64,
+    /// Of the largest resident memory.
+    pub rss_growth: f64,
+    /// Of the time from the start until it is ready.
+    pub start_up_growth: f64,
+    /// Of what goroutine stacks take.
+    pub stack_growth: f64,
+}
+
+impl Default for Limits {
+    /// Choices, not constants of nature: profiles make hot code larger and cold code smaller, in all by less than a half; memory
+    /// and start-up should hardly change, and both are measured a few times only. A file that BOLT has written has the old code, too.
+    /// Inlining makes frames larger: a profile has made Go's stacks larger by a third where it was seen, and that is a cost that is
+    /// to be seen, not one that breaks a service.
+    fn default() -> Self {
+        Self { text_growth: 1.5, file_growth: 3.0, rss_growth: 1.25, start_up_growth: 1.5, stack_growth: 1.5 }
+    }
+}
+
+/// How variants are compared.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Compare {
+    /// Whether the arms of a pair run at once.
+    pub mode: Mode,
+    /// Bind the arms of a duet to halves of the cores and swap them.
+    pub places: bool,
+    /// Pairs of both variants.
+    pub pairs: u32,
+    /// Pairs of A with itself.
+    pub control_pairs: u32,
+    /// Most excluded pairs or rounds to measure again, see [`hone_compare::Plan::reserve`].
+    pub reserve: Option<u32>,
+    /// Smallest difference that the pairs must detect.
+    pub effect: Share,
+    /// Of loads by a command, and of targets that end: in each round every variant is loaded once.
+    pub rounds: u32,
+    /// Rounds after which all processes are started anew.
+    pub block_rounds: u32,
+    /// The metric that decides, where the file names one.
+    #[serde(rename = "primary")]
+    pub asked_primary: Option<Metric>,
+    /// What decides: what was asked for, or what the target's own counters tell, or its CPU.
+    #[serde(skip)]
+    pub primary: Metric,
+    /// Whether the target's own counters are read.
+    #[serde(skip)]
+    pub busy: bool,
+    /// Metrics of which none may be worse.
+    pub guards: Vec<Metric>,
+    /// The error that the verdict on the primary metric may have.
+    pub alpha: f64,
+    /// Relative difference below which both are called equivalent.
+    pub equivalence: f64,
+    /// Of the order of the pairs and of resampling.
+    pub seed: u64,
+    /// A window in which the median request was sent later than this is refused.
+    pub lateness_limit_ms: f64,
+}
+
+/// See [`hone_compare::USUAL_EFFECT`].
+pub fn usual_effect() -> Share {
+    Share(hone_compare::USUAL_EFFECT - 1.0)
+}
+
+impl Default for Compare {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Duet,
+            places: true,
+            pairs: 14,
+            control_pairs: 6,
+            reserve: None,
+            effect: usual_effect(),
+            rounds: 30,
+            // Even, so that each order and its reverse fall into one start of the processes; and few, since the interval rests on starts:
+            // fifteen make it 2.1 standard errors wide to each side, five 2.8 (Student's t).
+            block_rounds: 2,
+            asked_primary: None,
+            primary: Metric::CpuPerRecord,
+            busy: false,
+            guards: Vec::new(),
+            alpha: 0.05,
+            equivalence: 0.02,
+            seed: 1,
+            lateness_limit_ms: DEFAULT_LATENESS_LIMIT_MS,
+        }
+    }
+}
+
+/// p99 of the generator's lateness above which a window does not count. Wide, because two cores shared with the target
+/// and with neighbours are late by milliseconds now and then; it is there to catch a generator that falls behind.
+pub const DEFAULT_LATENESS_LIMIT_MS: f64 = 50.0;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    target: TargetFile,
+    workload: BTreeMap<String, WorkloadFile>,
+    #[serde(default)]
+    optimize: Optimize,
+    #[serde(default)]
+    compare: Compare,
+    #[serde(default)]
+    gate: gate::GateFile,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Optimize {
+    train: Names,
+    /// One for each of `train`; all alike when left out.
+    weights: Option<Vec<f64>>,
+    judge: Vec<String>,
+    /// Says out loud that the judging workload is the training one.
+    #[serde(default)]
+    judge_what_was_trained: bool,
+    variants: Option<Vec<String>>,
+    #[serde(default)]
+    profile: ProfileWish,
+    #[serde(default)]
+    matrix: bool,
+    diagnose: Option<bool>,
+    text_growth: Option<f64>,
+    file_growth: Option<f64>,
+    rss_growth: Option<f64>,
+    start_up_growth: Option<f64>,
+    soak_s: Option<f64>,
+    builds: Option<u32>,
+    #[serde(default)]
+    compare_baseline: bool,
+    /// Loads at a rate judge once more with so many times the requests.
+    raise: Option<f64>,
+    pprof_windows: Option<u32>,
+    pprof_window_s: Option<u32>,
+    go_bench: Option<go::GoBenchFile>,
+    place: Option<bool>,
+    stack_growth: Option<f64>,
+}
+
+/// One name, or several.
+#[derive(Debug, Default)]
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Names;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("the name of a workload, or a list of names")
+            }
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Names, E> {
+                Ok(Names(vec![value.to_owned()]))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(Names(names))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// A workload as the file says it; also what `hone load` fills from its options.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkloadFile {
+    /// The rate, in a closed loop that at which it begins.
+    pub requests_per_s: f64,
+    /// When requests are due.
+    pub schedule: Written<Schedule>,
+    /// Records in a batch.
+    pub records_per_batch: u32,
+    /// Bytes of a record, where its payload does not say.
+    pub record_bytes: Option<u32>,
+    /// How the sizes of records spread.
+    pub sizes: Written<Sizes>,
+    /// How keys are drawn.
+    pub keys: Written<Keys>,
+    /// What values are made of.
+    pub payload: String,
+    /// Share of each value that a codec can fold away, 0 to 1.
+    pub compressible_share: f64,
+    /// Codec of the batches.
+    pub compression: String,
+    /// Connections that send.
+    pub connections: u32,
+    /// Of the wire engine only.
+    pub in_flight: Option<u32>,
+    /// Partitions of the topic.
+    pub partitions: u32,
+    /// Partitions that a request writes to.
+    pub partitions_per_request: u32,
+    /// Whose acknowledgement is waited for.
+    pub acks: Acks,
+    /// Whether batches carry a producer's sequence numbers.
+    pub idempotent: bool,
+    /// Requests before the window.
+    pub warmup_requests: u64,
+    /// Most time for the warm-up, which goes on until the target is warm.
+    pub warmup_limit_s: f64,
+    /// Length of the window.
+    pub duration_s: f64,
+    /// A request without an answer after this has failed.
+    pub timeout_s: f64,
+    /// Of sizes, keys and payloads.
+    pub seed: u64,
+    /// Settings of the topic.
+    pub topic_config: BTreeMap<String, String>,
+    /// Of the topic that is created for the load; without it the cluster decides.
+    pub replication_factor: Option<u16>,
+    /// Records of a topic, as `hone init BROKER` writes them, by a path from this file: their times, sizes, keys and producers.
+    pub recording: Option<PathBuf>,
+    /// `wire`, `librdkafka`, or a command line.
+    pub client: String,
+    /// Settings of the real client, by its own names.
+    pub client_settings: BTreeMap<String, String>,
+    /// Consumers that read beside it.
+    pub consumers: u32,
+    /// Whether the consumers are one group.
+    pub consumer_group: bool,
+    /// A program that loads the target, and then everything above is not for it.
+    pub command: Option<String>,
+    /// Arguments with which the target itself does the work and ends.
+    pub run: Option<Vec<String>>,
+    /// What one run of either does.
+    pub operations: Option<u64>,
+    /// Before the counters are reset: puts data in.
+    pub populate: Option<String>,
+    /// Before each measurement.
+    pub warmup: Option<String>,
+}
+
+/// Unanswered requests on a connection of the wire engine.
+pub const DEFAULT_IN_FLIGHT: u32 = 16;
+
+/// Why nobody else is told.
+pub const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for the wire engine: a client has a \
+     setting of its own for its unanswered requests; for librdkafka write \
+     --client-set max.in.flight.requests.per.connection=N";
+
+/// Why nobody can ask for other times.
+const RECORDINGS_HAVE_THEIR_TIMES: &str = "a recording has times of its own: leave out `schedule`";
+
+/// Why nobody can ask for another size of them.
+pub const LINES_HAVE_THEIR_SIZES: &str = "record_bytes (--bytes) is not for the lines of a file, which have sizes of \
+     their own: leave it out, or take another payload";
+
+impl Default for WorkloadFile {
+    fn default() -> Self {
+        Self {
+            requests_per_s: 1_000.0,
+            schedule: Written(Schedule::Poisson),
+            records_per_batch: 1,
+            record_bytes: None,
+            sizes: Written(Sizes::Fixed),
+            keys: Written(Keys::None),
+            payload: "bytes".to_owned(),
+            compressible_share: 0.5,
+            compression: "none".to_owned(),
+            connections: 4,
+            in_flight: None,
+            partitions: 8,
+            partitions_per_request: 1,
+            acks: Acks(-1),
+            idempotent: false,
+            warmup_requests: 10_000,
+            warmup_limit_s: 60.0,
+            duration_s: 5.0,
+            timeout_s: 10.0,
+            seed: 1,
+            topic_config: BTreeMap::new(),
+            replication_factor: None,
+            recording: None,
+            client: "wire".to_owned(),
+            client_settings: BTreeMap::new(),
+            consumers: 0,
+            consumer_group: false,
+            command: None,
+            run: None,
+            operations: None,
+            populate: None,
+            warmup: None,
+        }
+    }
+}
+
+/// 0, 1, -1, or "all".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acks(pub i16);
+
+impl std::str::FromStr for Acks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" | "-1" => Ok(Self(-1)),
+            "0" => Ok(Self(0)),
+            "1" => Ok(Self(1)),
+            other => Err(format!("acks must be 0, 1 or all, got `{other}`")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Acks {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Acks;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("0, 1 or \"all\"")
+            }
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Acks, E> {
+                value.to_string().parse().map_err(E::custom)
+            }
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Acks, E> {
+                value.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// What is wrong with a load of no operations.
+const AT_LEAST_ONE: &str = "`operations` must be at least 1: CPU is told for each";
+
+impl WorkloadFile {
+    /// Steps say their rates themselves; the workload's is their mean.
+    fn mean_requests_per_s(&self) -> f64 {
+        match &self.schedule.0 {
+            Schedule::Steps { requests_per_s } => {
+                requests_per_s.iter().sum::<f64>() / requests_per_s.len().max(1) as f64
+            }
+            _ => self.requests_per_s,
+        }
+    }
+
+    /// That of a load by a command, or of a target that does its work and ends.
+    fn own_engine(&self) -> Result<Option<Engine>, String> {
+        let plain = Self { timeout_s: self.timeout_s, ..Self::default() };
+        let own = Self {
+            command: self.command.clone(),
+            run: self.run.clone(),
+            operations: self.operations,
+            populate: self.populate.clone(),
+            warmup: self.warmup.clone(),
+            ..plain.clone()
+        };
+        if own == plain {
+            return Ok(None);
+        }
+        if own != *self {
+            return Err("a workload with `command` or `run` takes `operations`, `populate`, `warmup` and `timeout_s` beside \
+                        it; the other keys are for loads of the Kafka API"
+                .to_owned());
+        }
+        let operations = match self.operations {
+            Some(0) => return Err(AT_LEAST_ONE.to_owned()),
+            Some(operations) => operations,
+            None => {
+                return Err("`operations` is missing: say how many operations one run of it does, so that CPU can be told \
+                            for each"
+                    .to_owned());
+            }
+        };
+        let words = |text: &Option<String>| text.as_deref().map(target::words).transpose();
+        match (&self.command, &self.run) {
+            (Some(command), None) => Ok(Some(Engine::Tool {
+                command: target::words(command)?,
+                operations,
+                populate: words(&self.populate)?,
+                warmup: words(&self.warmup)?,
+            })),
+            (None, Some(arguments)) if self.populate.is_none() && self.warmup.is_none() => {
+                Ok(Some(Engine::Exits { arguments: arguments.clone(), operations }))
+            }
+            (None, Some(_)) => {
+                Err("`populate` and `warmup` are for a `command` that loads a server".to_owned())
+            }
+            (Some(_), Some(_)) => {
+                Err("`command` loads a server, `run` is a target that ends by itself: name one".to_owned())
+            }
+            (None, None) => {
+                Err("`operations`, `populate` and `warmup` need a `command` or a `run`".to_owned())
+            }
+        }
+    }
+
+    /// The workload under a name; the error says what is wrong with its client.
+    pub fn named(&self, name: &str) -> Result<Workload, String> {
+        if let Some(engine) = self.own_engine()? {
+            let load = Workload::of_operations(name, engine);
+            let default_s = Self::default().timeout_s;
+            let timeout_s = if self.timeout_s == default_s { load.timeout_s } else { self.timeout_s };
+            return Ok(Workload { timeout_s, ..load });
+        }
+        let engine = engine(&self.client, self.client_settings.clone())?;
+        if self.in_flight.is_some() && engine != Engine::Wire {
+            return Err(IN_FLIGHT_IS_THE_WIRES.to_owned());
+        }
+        let payload = payload(&self.payload, self.compressible_share);
+        if self.record_bytes.is_some() && matches!(payload, Payload::File { .. }) {
+            return Err(LINES_HAVE_THEIR_SIZES.to_owned());
+        }
+        let recording = self.recording.as_ref().map(|path| path.display().to_string());
+        let schedule = match &recording {
+            Some(_) if self.schedule.0 != Schedule::Poisson => {
+                return Err(RECORDINGS_HAVE_THEIR_TIMES.to_owned());
+            }
+            Some(path) => Schedule::Replay { source: path.clone(), arrivals: 0, sha256: String::new() },
+            None => self.schedule.0.clone(),
+        };
+        Ok(Workload {
+            name: name.to_owned(),
+            engine,
+            seed: self.seed,
+            schedule,
+            requests_per_s: self.mean_requests_per_s(),
+            records_per_batch: self.records_per_batch,
+            record_bytes: mean_bytes(self.sizes.0, self.record_bytes),
+            sizes: self.sizes.0,
+            payload,
+            keys: self.keys.0,
+            compression: self.compression.clone(),
+            connections: self.connections,
+            in_flight: self.in_flight.unwrap_or(DEFAULT_IN_FLIGHT),
+            partitions: self.partitions,
+            partitions_per_request: self.partitions_per_request,
+            acks: self.acks.0,
+            idempotent: self.idempotent,
+            consumers: self.consumers,
+            consumer_group: self.consumer_group,
+            warmup_requests: self.warmup_requests,
+            warmup_limit_s: self.warmup_limit_s,
+            duration_s: self.duration_s,
+            timeout_s: self.timeout_s,
+            topic_config: self.topic_config.clone(),
+            replication_factor: self.replication_factor,
+            recording: recording.map(|path| Recording { path, sha256: String::new() }),
+        })
+    }
+
+    /// A recording that the file names lies beside it.
+    pub fn beside(&mut self, folder: &Path) {
+        self.recording.iter_mut().for_each(|path| *path = folder.join(&*path));
+    }
+}
+
+/// What is wrong with an experiment file, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ExperimentError {
+    file: PathBuf,
+    line: Option<usize>,
+    problem: String,
+    source_line: Option<String>,
+}
+
+impl fmt::Display for ExperimentError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(formatter, ":{line}")?;
+        }
+        write!(formatter, ": {}", self.problem)?;
+        if let Some(source_line) = &self.source_line {
+            write!(formatter, "\n    {source_line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ExperimentError {}
+
+/// What the command line says in place of the experiment's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// As `matrix = true`.
+    pub matrix: bool,
+    /// In place of `variants`.
+    pub variants: Option<Vec<String>>,
+}
+
+/// The name in an experiment's text, whatever else is wrong with that.
+pub fn name_in(text: &str) -> Option<String> {
+    let table: toml::Table = text.parse().ok()?;
+    table.get("name")?.as_str().map(str::to_owned)
+}
+
+/// Reads an experiment's text; `file` is its path, for the errors.
+///
+/// # Errors
+/// With the line of the text where it makes no sense.
+pub fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
+    parse_asked(text, file, &Asked::default())
+}
+
+/// Reads an experiment's text, where the command line may say otherwise; `file` is its path, for the errors.
+pub fn parse_asked(text: &str, file: &Path, asked: &Asked) -> Result<Experiment, ExperimentError> {
+    let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
+    parsed.optimize.matrix |= asked.matrix;
+    if let Some(variants) = &asked.variants {
+        parsed.optimize.variants = Some(variants.clone());
+    }
+    let checked = parsed.checked();
+    checked.map_err(|wrong| {
+        // No line of the text is to blame.
+        if wrong.1 == "variants" && asked.variants.is_some() {
+            let problem = format!("--variants: {}", wrong.2);
+            return ExperimentError { file: file.to_owned(), line: None, problem, source_line: None };
+        }
+        with_line(wrong, text, file)
+    })
+}
+
+/// Reads an experiment's text for a gate: nothing is trained, and all else follows from `[gate]`.
+pub fn parse_for_gate(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
+    let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
+    parsed.for_gate().and_then(|()| parsed.checked()).map_err(|(section, key, problem)| {
+        // What an optimisation is asked there, a gate is asked in its own table, where that says anything.
+        let own = section == "optimize" && line_of(text, "gate", key).is_some();
+        with_line((if own { "gate".to_owned() } else { section }, key, problem), text, file)
+    })
+}
+
+fn with_line((section, key, problem): Wrong, text: &str, file: &Path) -> ExperimentError {
+    let line = line_of(text, &section, key);
+    let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
+    ExperimentError { file: file.to_owned(), line, problem, source_line }
+}
+
+/// The table, its key, and what is wrong with it.
+type Wrong = (String, &'static str, String);
+
+fn in_optimize(key: &'static str, problem: impl Into<String>) -> Wrong {
+    ("optimize".to_owned(), key, problem.into())
+}
+
+/// A workload that is named twice would be trained or judged over the first time's results.
+fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
+    let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    match twice {
+        Some((_, name)) => {
+            Err(in_optimize(key, format!("`{name}` is named twice; use weights to train more with it")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl File {
+    fn checked(mut self) -> Result<Experiment, Wrong> {
+        let mut judging = self.judging()?;
+        let more = self.optimize.raised(&judging)?;
+        let raised = more.iter().map(|workload| workload.name.clone()).collect();
+        judging.extend(more);
+        let training = self.training()?;
+        let target = self.target.checked().map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
+        self.compare.primary = self.compare.asked_primary.unwrap_or_else(|| target.metrics.decides());
+        self.compare.busy = target.metrics.are_read();
+        let all = || training.iter().map(|training| &training.workload).chain(&judging);
+        let serves = all().any(|workload| !matches!(workload.engine, Engine::Exits { .. }));
+        target.check(serves).map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
+        check_name(&self.name).map_err(|problem| (String::new(), "name", problem))?;
+        for (key, workload) in training
+            .iter()
+            .map(|training| ("train", &training.workload))
+            .chain(judging.iter().map(|judge| ("judge", judge)))
+        {
+            check_name(&workload.name).map_err(|problem| in_optimize(key, problem))?;
+        }
+        let trained: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
+        no_twice("train", &trained)?;
+        no_twice("judge", &judging.iter().map(|judge| judge.name.as_str()).collect::<Vec<_>>())?;
+        // Those that a matrix adds are told as their own, and come behind the one that decides.
+        if !self.optimize.judge_what_was_trained {
+            check_other_loads(&training, &judging, &self.compare)?;
+        }
+        if self.optimize.matrix {
+            let known: Vec<String> = judging.iter().map(|judge| judge.name.clone()).collect();
+            let more = training.iter().map(|training| &training.workload);
+            judging.extend(more.filter(|workload| !known.contains(&workload.name)).cloned());
+        }
+        let names: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
+        let wish = self.optimize.profile.clone();
+        let wanted = self.optimize.variants.clone().or_else(|| wish.variants(&target.form));
+        let variants = variants::of(wanted.as_deref(), &target.form, &names, self.optimize.matrix)
+            .map_err(|(key, problem)| in_optimize(key, problem))?;
+        wish.check(&target.form, &variants, self.optimize.matrix)
+            .map_err(|problem| in_optimize("profile", problem))?;
+        let limits = self.optimize.limits()?;
+        let go = self.optimize.go_keys().checked(&target.form, &wish)?;
+        Ok(Experiment {
+            raised,
+            name: self.name,
+            target,
+            training,
+            judging,
+            variants,
+            variants_are_asked: self.optimize.variants.is_some(),
+            profile: wish,
+            matrix: self.optimize.matrix,
+            diagnose: self.optimize.diagnose.unwrap_or(true),
+            limits,
+            soak_s: self.optimize.soak_s()?,
+            builds: self.optimize.builds()?,
+            compares_baseline: self.optimize.compare_baseline,
+            go,
+            gate: self.gate.wishes(&self.compare),
+            compare: self.compare,
+        })
+    }
+
+    fn workload(&self, key: &'static str, name: &str) -> Result<Workload, Wrong> {
+        let found = self.workload.get(name).ok_or_else(|| {
+            let near = nearest(name, self.workload.keys().map(String::as_str));
+            in_optimize(key, format!("there is no workload `{name}`{}", did_you_mean(near)))
+        })?;
+        let key = if found.command.is_some() {
+            "command"
+        } else if found.run.is_some() {
+            "run"
+        } else {
+            "client"
+        };
+        found.named(name).map_err(|problem| {
+            let key = match problem.as_str() {
+                AT_LEAST_ONE => "operations",
+                LINES_HAVE_THEIR_SIZES => "record_bytes",
+                _ => key,
+            };
+            (format!("workload.{name}"), key, problem)
+        })
+    }
+
+    fn judging(&self) -> Result<Vec<Workload>, Wrong> {
+        if self.optimize.judge.is_empty() {
+            return Err(in_optimize("judge", "[optimize]: no workload judges; name at least one"));
+        }
+        self.optimize.judge.iter().map(|name| self.workload("judge", name)).collect()
+    }
+
+    fn training(&self) -> Result<Vec<Training>, Wrong> {
+        let names = &self.optimize.train.0;
+        if names.is_empty() {
+            return Err(in_optimize("train", "no workload trains; name at least one"));
+        }
+        let weights = self.optimize.weights.clone().unwrap_or_else(|| vec![1.0; names.len()]);
+        if weights.len() != names.len() {
+            let problem = format!(
+                "{} weights for {} training workloads: give one for each",
+                weights.len(),
+                names.len()
+            );
+            return Err(in_optimize("weights", problem));
+        }
+        let usual = hone_binary::TRAINING_WEIGHTS;
+        if let Some(weight) = weights.iter().find(|weight| !usual.contains(*weight)) {
+            let problem =
+                format!("a weight lies between {} and {}, got {weight}", usual.start(), usual.end());
+            return Err(in_optimize("weights", problem));
+        }
+        let both = names.iter().zip(weights);
+        both.map(|(name, weight)| Ok(Training { workload: self.workload("train", name)?, weight })).collect()
+    }
+}
+
+impl Optimize {
+    fn builds(&self) -> Result<u32, Wrong> {
+        /// More layouts than anybody builds.
+        const MOST: u32 = 100;
+        match self.builds {
+            None | Some(1) => Ok(1),
+            Some(builds) if (hone_compare::FEWEST_BLOCKS..=MOST).contains(&builds) => Ok(builds),
+            Some(builds) => Err(in_optimize(
+                "builds",
+                format!(
+                    "{builds} builds of a variant: ask for 1, or for {} to {MOST}; from two the spread between layouts can't be told",
+                    hone_compare::FEWEST_BLOCKS
+                ),
+            )),
+        }
+    }
+
+    fn go_keys(&self) -> go::GoKeys {
+        go::GoKeys {
+            windows: self.pprof_windows,
+            window_s: self.pprof_window_s,
+            bench: self.go_bench.clone(),
+            place: self.place,
+            stack_growth: self.stack_growth,
+        }
+    }
+
+    fn soak_s(&self) -> Result<f64, Wrong> {
+        /// Enough for some checks, and little beside a training.
+        const SOAK_S: f64 = 10.0;
+        match self.soak_s {
+            None => Ok(SOAK_S),
+            Some(given) if (0.0..=86_400.0).contains(&given) => Ok(given),
+            Some(given) => {
+                Err(in_optimize("soak_s", format!("soak_s lies between 0 and 86400 seconds, got {given}")))
+            }
+        }
+    }
+
+    /// The loads at a rate once more, at a higher one: what saves CPU is there to be used, and the slowest requests must hold then, too.
+    fn raised(&self, judging: &[Workload]) -> Result<Vec<Workload>, Wrong> {
+        /// No target has been given more headroom by a build.
+        const MOST: f64 = 10.0;
+        let Some(times) = self.raise else { return Ok(Vec::new()) };
+        if !(times > 1.0 && times <= MOST) {
+            return Err(in_optimize("raise", format!("raise is a ratio above 1, up to {MOST}, got {times}")));
+        }
+        let raised: Vec<Workload> = judging.iter().filter_map(|workload| raised(workload, times)).collect();
+        if raised.is_empty() {
+            return Err(in_optimize(
+                "raise",
+                "no judging workload has a rate that could be raised: loads of operations do as much as they can, and recorded \
+                 arrivals are what they are",
+            ));
+        }
+        Ok(raised)
+    }
+
+    fn limits(&self) -> Result<Limits, Wrong> {
+        let least = Limits::default();
+        let checked = |key: &'static str, given: Option<f64>, default: f64| match given {
+            None => Ok(default),
+            Some(ratio) if ratio.is_finite() && ratio >= 1.0 => Ok(ratio),
+            Some(ratio) => {
+                Err(in_optimize(key, format!("{key} is a ratio of 1 or more, such as 1.25, got {ratio}")))
+            }
+        };
+        Ok(Limits {
+            text_growth: checked("text_growth", self.text_growth, least.text_growth)?,
+            file_growth: checked("file_growth", self.file_growth, least.file_growth)?,
+            rss_growth: checked("rss_growth", self.rss_growth, least.rss_growth)?,
+            start_up_growth: checked("start_up_growth", self.start_up_growth, least.start_up_growth)?,
+            stack_growth: checked("stack_growth", self.stack_growth, least.stack_growth)?,
+        })
+    }
+}
+
+/// A load with so many times the requests; `None` where its rate is not its own to raise.
+fn raised(workload: &Workload, times: f64) -> Option<Workload> {
+    if workload.engine.operations().is_some() || matches!(workload.schedule, Schedule::Replay { .. }) {
+        return None;
+    }
+    Some(Workload { name: format!("{}-x{times}", workload.name), ..workload.at_rates(|rate| rate * times) })
+}
+
+fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Compare) -> Result<(), Wrong> {
+    let trained =
+        |judge: &&Workload| training.iter().any(|training| is_same_load(&training.workload, judge, compare));
+    match judging.iter().find(trained) {
+        None => Ok(()),
+        Some(same) => Err(in_optimize(
+            "judge",
+            format!(
+                "workload `{}` judges the profile that the same load trained, which flatters it; judge with another one \
+                 (seed, sizes, payload), or set `judge_what_was_trained = true` to say so",
+                same.name
+            ),
+        )),
+    }
+}
+
+/// Names become folders.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(format!(
+            "the name `{name}` becomes a folder: use letters, digits, `-`, `_` and `.`, no dot first"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether judging replays what trained: the same requests with the same contents, for however long. Each pair judges with
+/// a seed of its own, counted up from the workload's.
+pub fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
+    let pairs = u64::from(compare.pairs) + u64::from(compare.control_pairs);
+    let seeds_meet = training.seed.wrapping_sub(judge.seed) < pairs.max(1);
+    let without_length = Workload {
+        name: training.name.clone(),
+        seed: training.seed,
+        duration_s: training.duration_s,
+        timeout_s: training.timeout_s,
+        warmup_requests: training.warmup_requests,
+        engine: of_any_length(&judge.engine),
+        ..judge.clone()
+    };
+    let training = Workload { engine: of_any_length(&training.engine), ..training.clone() };
+    seeds_meet && without_length == training
+}
+
+/// Of commands and of targets that end, the length is the number of operations.
+fn of_any_length(engine: &Engine) -> Engine {
+    let mut engine = engine.clone();
+    if let Engine::Tool { operations, .. } | Engine::Exits { operations, .. } = &mut engine {
+        *operations = 0;
+    }
+    engine
+}
+
+/// An error of the TOML reader, with the place in the file.
+pub fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
+    ExperimentError { file: file.to_owned(), line, problem: with_nearest(error.message()), source_line }
+}
+
+/// `unknown field `x`, expected one of `a`, `b`` gets the nearest of the expected words.
+fn with_nearest(message: &str) -> String {
+    let first_line = message.lines().next().unwrap_or(message);
+    let mut quoted = first_line.split('`').skip(1).step_by(2);
+    let unknown = first_line.starts_with("unknown field") || first_line.starts_with("unknown variant");
+    match quoted.next() {
+        Some(word) if unknown => {
+            let what = if first_line.starts_with("unknown field") { "unknown key" } else { "unknown word" };
+            let known: Vec<&str> = quoted.collect();
+            let near = nearest(word, known.iter().copied());
+            format!("{what} `{word}`{}; known here: {}", did_you_mean(near), known.join(", "))
+        }
+        Some(_) if first_line.ends_with("expected a string") => format!("{first_line}: write it in quotes"),
+        _ => first_line.to_owned(),
+    }
+}
+
+/// The line on which a key of a table is set, or that of the table, for problems that are found after parsing. The table
+/// without a name is the beginning of the file.
+pub fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
+    let mut here = String::new();
+    let mut head = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            here = name.trim_matches('[').trim().to_owned();
+            if here == table {
+                head = Some(index + 1);
+            }
+        }
+        let sets = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+        if here == table && sets(line) {
+            return Some(index + 1);
+        }
+    }
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::target::Form;
+    use super::*;
+    use hone_record::Engine;
+
+    const GOOD: &str = r#"
+name = "test"
+[target]
+manifest = "Cargo.toml"
+package = "p"
+bin = "b"
+args = ["--listen", "127.0.0.1:{port}"]
+[workload.train]
+requests_per_s = 100
+seed = 1
+[workload.judge]
+requests_per_s = 100
+seed = 2
+[optimize]
+train = "train"
+judge = ["judge"]
+"#;
+
+    fn check(change: (&str, &str), expected: &str) {
+        let text = GOOD.replace(change.0, change.1);
+        assert_ne!(text, GOOD, "the change does nothing");
+        let message = parse(&text, Path::new("x.toml")).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains(expected), "got: {message}");
+    }
+
+    #[test]
+    fn a_good_file_is_read() {
+        let experiment = parse(GOOD, Path::new("x.toml")).unwrap();
+        assert_eq!(experiment.training[0].workload.seed, 1);
+        assert_eq!(experiment.judging[0].name, "judge");
+        assert_eq!(experiment.compare, Compare::default());
+    }
+
+    #[test]
+    fn a_kind_of_profile_that_no_machine_gives_is_refused_and_decides_what_is_made() {
+        let asked = |more: &str| ("judge = [\"judge\"]", format!("judge = [\"judge\"]\n{more}"));
+        for (more, expected) in [
+            ("profile = \"samples\"\nvariants = [\"pgo\"]", "plain samples are for BOLT alone"),
+            ("profile = \"branches\"\nvariants = [\"csir\"]", "counts on top of counts"),
+            ("profile = \"pprof\"", "pprof is for Go programs"),
+            ("profile = \"branch\"", "did you mean `branches`?"),
+        ] {
+            let (from, to) = asked(more);
+            check((from, &to), expected);
+        }
+        let two = GOOD.replace("train = \"train\"", "train = [\"train\", \"judge\"]\nmatrix = true");
+        let two =
+            two.replace("matrix = true", "matrix = true\njudge_what_was_trained = true\nprofile = \"./x\"");
+        let refused = parse(&two, Path::new("x.toml")).unwrap_err().to_string();
+        assert!(refused.contains("a file is one profile"), "{refused}");
+
+        for kind in ["samples", "branches"] {
+            let (from, to) = asked(&format!("profile = \"{kind}\""));
+            let experiment = parse(&GOOD.replace(from, &to), Path::new("x.toml")).unwrap();
+            let names: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
+            assert_eq!(names, ["baseline", "relocs", "bolt"], "rustc takes no samples: {kind}");
+        }
+    }
+
+    #[test]
+    fn a_workload_may_name_its_client() {
+        let client = "client = \"librdkafka\"\nconsumers = 2\n[workload.judge.client_settings]\n\"linger.ms\" = \"5\"\n[optimize]";
+        let text = GOOD.replace("[optimize]", client);
+        let experiment = parse(&text, Path::new("x.toml")).unwrap();
+        let settings = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
+        assert_eq!(experiment.judging[0].engine, Engine::Librdkafka { settings });
+        assert_eq!((experiment.judging[0].consumers, experiment.training[0].workload.consumers), (2, 0));
+        check(("[optimize]", "client = \"'\"\n[optimize]"), "unclosed quote");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_line_and_nearest_word() {
+        check(
+            ("requests_per_s = 100\nseed = 1", "request_per_s = 100"),
+            "x.toml:9: unknown key `request_per_s`; did you mean `requests_per_s`?",
+        );
+        check(("[optimize]", "[optimise]"), "did you mean `optimize`?");
+        check(("seed = 2", "seed = \"two\""), "x.toml:13: invalid type: string \"two\", expected u64");
+        check(
+            ("train = \"train\"", "train = \"trian\""),
+            "x.toml:15: there is no workload `trian`; did you mean `train`?",
+        );
+        check(("seed = 2", "seed = 1"), "judge_what_was_trained");
+        check(("seed = 2", "acks = 2"), "acks must be 0, 1 or all, got `2`");
+        check(("seed = 2", "schedule = \"poison\""), "unknown word `poison`; did you mean `poisson`?");
+        check(("judge = [\"judge\"]", "judge = []"), "name at least one");
+        check(("bin = \"b\"\n", ""), "missing field `bin`");
+        check(("name = \"test\"", "name = "), "x.toml:2");
+        check(("seed = 2", "seed = 1\nduration_s = 9"), "judge_what_was_trained");
+        check(("name = \"test\"", "name = \"../out\""), "x.toml:2: the name `../out` becomes a folder");
+        check(("127.0.0.1:{port}", "127.0.0.1:9092"), "never loads a broker that is not its own");
+        check(
+            ("bin = \"b\"", "bin = \"b\"\nready_timeout_s = -1"),
+            "ready_timeout_s must lie between 0 and 3600",
+        );
+        check(("127.0.0.1:{port}", "127.0.0.1:{port} {dat}"), "unknown placeholder {dat}");
+        check(("bin = \"b\"", "bin = \"b\"\nstop_timeout_s = nan"), "stop_timeout_s must lie between");
+    }
+
+    /// A file of another form, with what its target says.
+    fn of(target: &str, optimize: &str, workload: &str) -> Result<Experiment, String> {
+        let text = format!(
+            "name = \"t\"\n[target]\n{target}\n[optimize]\ntrain = \"a\"\njudge = [\"b\"]\n{optimize}\n[workload.a]\n{workload}\n\
+             operations = 5\n[workload.b]\n{workload} \noperations = 7\n"
+        );
+        parse(&text, Path::new("x.toml")).map_err(|error| error.to_string())
+    }
+
+    const TOOL: &str = "command = \"bench -p {port} -n {operations}\"\npopulate = \"fill 'a b'\"";
+    const OWN_LOAD: &str = "judge_what_was_trained = true";
+
+    #[test]
+    fn every_form_of_a_target_is_read() {
+        let names = |experiment: &Experiment| {
+            experiment.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let serve = "args = [\"--port\", \"{port}\"]";
+        let recipe = of(
+            &format!("source = \"s\"\nbuild = [\"make -j{{jobs}}\"]\nprogram = \"p\"\ncheck = \"c {{port}}\"\nready = {{ line = \"up\" }}\n{serve}"),
+            OWN_LOAD,
+            TOOL,
+        )
+        .unwrap();
+        assert_eq!(names(&recipe), "baseline pgo pgo+bolt");
+        let Form::Recipe(form) = &recipe.target.form else { panic!("{:?}", recipe.target.form) };
+        assert_eq!(form.build, target::Build::Commands(vec![vec!["make".to_owned(), "-j{jobs}".to_owned()]]));
+        assert_eq!(recipe.target.ready, Some(crate::ready::Ready::Line("up".to_owned())));
+        let Engine::Tool { populate, operations, .. } = &recipe.judging[0].engine else { panic!() };
+        assert_eq!((populate.as_deref(), *operations), (Some(&["fill".to_owned(), "a b".to_owned()][..]), 7));
+
+        let cmake = of(
+            &format!("source = \"s\"\ncmake = {{ target = \"x\" }}\nprogram = \"p\"\n{serve}"),
+            OWN_LOAD,
+            TOOL,
+        );
+        assert!(matches!(
+            cmake.unwrap().target.form,
+            Form::Recipe(target::Recipe { build: target::Build::Cmake(_), .. })
+        ));
+        let make = "source = \"s\"\nmake = { configure = \"./configure --x\", arguments = [\"-C\", \"src\"] }\nprogram = \"p\"";
+        let make = of(&format!("{make}\n{serve}"), OWN_LOAD, TOOL).unwrap();
+        let Form::Recipe(target::Recipe { build: target::Build::Make(make), .. }) = make.target.form else {
+            panic!()
+        };
+        assert_eq!(make.configure.unwrap(), ["./configure", "--x"]);
+        let go = of(&format!("source = \"s\"\ngo = \"./cmd/server\"\n{serve}"), OWN_LOAD, TOOL).unwrap();
+        assert_eq!((names(&go).as_str(), go.target.name().as_str()), ("baseline pgo", "server"));
+        assert_eq!(go.target.pprof, "127.0.0.1:{port2}");
+        // A program that ends needs no port.
+        let elf = of("binary = \"dir/p\"", OWN_LOAD, "run = [\"--num={operations}\"]").unwrap();
+        assert_eq!((names(&elf).as_str(), elf.target.name().as_str()), ("baseline bolt", "p"));
+    }
+
+    #[test]
+    fn a_target_of_two_forms_or_with_foreign_keys_is_refused() {
+        let recipe = "source = \"s\"\nbuild = [\"make\"]\nprogram = \"p\"\nargs = [\"{port}\"]";
+        for (target, expected) in [
+            (format!("{recipe}\ngo = \".\""), "x.toml:7: `build` and `go` are two targets"),
+            (
+                format!("{recipe}\nbin = \"b\""),
+                "x.toml:7: `bin` is of a Cargo target, but `build` makes this one a project's own",
+            ),
+            (
+                recipe.replace("build = [\"make\"]\n", ""),
+                "x.toml:2: the target does not say what it is: name `manifest`",
+            ),
+            (recipe.replace("\nprogram = \"p\"", ""), "missing field `program`"),
+            (recipe.replace("[\"make\"]", "[\"make '\"]"), "x.toml:4: `make '` has an unclosed quote"),
+            (format!("{recipe}\nready = {{ http = \"x\" }}"), "http is a path such as /health, got `x`"),
+            (format!("{recipe}\nready = {{ port = true, line = \"x\" }}"), "x.toml:7: name one way to tell"),
+            (format!("{recipe}\ndump_signal = \"KILL\""), "a profile is asked for by SIGUSR1"),
+            (format!("{recipe}\nstop = \"quit {{prt}}\""), "x.toml:7: unknown placeholder {prt}"),
+            (recipe.replace("{port}", "80"), "`{port}` must stand in the target's address and in its args"),
+        ] {
+            let message = of(&target, OWN_LOAD, TOOL).unwrap_err();
+            assert!(message.contains(expected), "{target}\ngot: {message}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_of_an_optimisation_is_checked() {
+        let elf = "binary = \"p\"";
+        let run = "run = [\"{operations}\"]";
+        for (optimize, workload, expected) in [
+            (
+                format!("{OWN_LOAD}\nvariants = [\"pgo\"]"),
+                run,
+                "x.toml:8: this kind of target has no variant `pgo`",
+            ),
+            (
+                format!("{OWN_LOAD}\nvariants = [\"blot\"]"),
+                run,
+                "unknown variant `blot`; did you mean `bolt`?",
+            ),
+            (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
+            (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight lies between 0.001 and 1000"),
+            (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
+            (
+                format!("{OWN_LOAD}\nbuilds = 2"),
+                run,
+                "x.toml:8: 2 builds of a variant: ask for 1, or for 3 to 100",
+            ),
+            (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
+            (format!("{OWN_LOAD}\nfile_growth = 0"), run, "file_growth is a ratio of 1 or more"),
+            (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
+            (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),
+            (String::new(), run, "the same load trained, which flatters it"),
+            ("matrix = true".to_owned(), run, "the same load trained, which flatters it"),
+            (
+                OWN_LOAD.to_owned(),
+                "requests_per_s = 3\nrun = [\"x\"]",
+                "the other keys are for loads of the Kafka API",
+            ),
+            (
+                OWN_LOAD.to_owned(),
+                "run = [\"x\"]\nwarmup = \"w\"",
+                "`populate` and `warmup` are for a `command`",
+            ),
+            (OWN_LOAD.to_owned(), "run = [\"x\"]\ncommand = \"w\"", "name one"),
+            (OWN_LOAD.to_owned(), "command = \"'\"", "unclosed quote"),
+        ] {
+            let message = of(elf, &optimize, workload).unwrap_err();
+            assert!(message.contains(expected), "{optimize} {workload}\ngot: {message}");
+        }
+        let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
+        assert!(message.contains("need a `command` or a `run`"), "{message}");
+    }
+
+    #[test]
+    fn loads_at_a_rate_judge_once_more_at_a_higher_one_and_the_first_still_decides() {
+        let of = |load: &str, raise: &str| {
+            let text =
+                GOOD.replace("seed = 2", load).replace("[optimize]", &format!("[optimize]\nraise = {raise}"));
+            let found = parse(&text, Path::new("x.toml")).map_err(|error| error.to_string())?;
+            let names: Vec<&str> = found.judging[1..].iter().map(|load| load.name.as_str()).collect();
+            assert_eq!(found.raised, names, "all behind the one of the file");
+            Ok::<_, String>(found.judging)
+        };
+        let judging = of("seed = 2", "1.25").unwrap();
+        let told: Vec<(&str, f64)> =
+            judging.iter().map(|load| (load.name.as_str(), load.requests_per_s)).collect();
+        assert_eq!(told, [("judge", 100.0), ("judge-x1.25", 125.0)]);
+        assert_eq!(
+            Workload { name: "judge".to_owned(), requests_per_s: 100.0, ..judging[1].clone() },
+            judging[0]
+        );
+        let ramp = of("seed = 2\nschedule = \"ramp:200\"", "1.5").unwrap();
+        assert_eq!(ramp[1].schedule, Schedule::Ramp { to_requests_per_s: 300.0 });
+        for raise in ["1.0", "nan", "11"] {
+            let message = of("seed = 2", raise).unwrap_err();
+            assert!(message.contains("raise is a ratio above 1, up to 10"), "{message}");
+        }
+        let operations = super::raised(
+            &Workload::of_operations("o", Engine::Exits { arguments: vec![], operations: 1 }),
+            2.0,
+        );
+        assert_eq!(operations, None);
+    }
+
+    #[test]
+    fn a_workload_is_named_once() {
+        assert!(no_twice("train", &["a", "b"]).is_ok());
+        let (_, key, problem) = no_twice("train", &["a", "b", "a"]).unwrap_err();
+        assert_eq!(key, "train");
+        assert!(problem.starts_with("`a` is named twice"), "{problem}");
+    }
+
+    #[test]
+    fn every_example_is_read() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let folders =
+            std::fs::read_dir(examples).unwrap().flatten().map(|entry| entry.path().join("hone.toml"));
+        let files: Vec<PathBuf> = folders.filter(|file| file.is_file()).collect();
+        assert!(!files.is_empty());
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let experiment = parse(&text, &file).unwrap_or_else(|error| panic!("{error}"));
+            assert!(experiment.variants.len() > 1, "{}", file.display());
+        }
+    }
+}

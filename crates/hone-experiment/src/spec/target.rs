@@ -1,0 +1,481 @@
+//! `[target]`: what is built, and how it is started, asked, checked and stopped.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::arm::{Program, Ways, unknown_placeholder};
+use crate::meter::Metrics;
+use crate::ready::Ready;
+
+/// How to build, start and stop what is to be made faster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// What is built.
+    pub form: Form,
+    /// Arguments of the started program; `{port}`, `{port2}` and `{data}` are filled in.
+    pub args: Vec<String>,
+    /// Set in its environment, over what this process has.
+    pub env: BTreeMap<String, String>,
+    /// Where it listens; `{port}` is filled in.
+    pub address: String,
+    /// When it counts as ready; `None` is the way of its workloads: a broker answers, anything else listens.
+    pub ready: Option<Ready>,
+    /// Its own way to stop, before any signal.
+    pub stop: Option<Vec<String>>,
+    /// Makes an instrumented one write its profile.
+    pub dump: Option<Vec<String>>,
+    /// The same by a signal.
+    pub dump_signal: Option<i32>,
+    /// Makes an instrumented one forget what it has counted, after its start-up.
+    pub reset: Option<Vec<String>>,
+    /// Ends with 0 when the started program does what it should.
+    pub check: Option<Vec<String>>,
+    /// Walks its ways of errors, as often as it is carried out.
+    pub provoke: Option<Vec<String>>,
+    /// Where a Go program gives its profiles.
+    pub pprof: String,
+    /// It failed to start when it is not ready after this.
+    pub ready_timeout_s: f64,
+    /// It is killed when it has not ended after this.
+    pub stop_timeout_s: f64,
+    /// What it does before it acknowledges.
+    pub storage: String,
+    /// Where its own counters are.
+    pub metrics: Metrics,
+}
+
+/// What is built, and from what. Paths are relative to the experiment file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form {
+    /// A program of a Cargo workspace.
+    Cargo(Cargo),
+    /// A C or C++ program, by its own build system.
+    Recipe(Recipe),
+    /// A Go program.
+    Go(Go),
+    /// A finished program, which BOLT alone can change.
+    Elf {
+        /// The finished program.
+        binary: PathBuf,
+    },
+}
+
+/// A program of a Cargo workspace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cargo {
+    /// Its `Cargo.toml`.
+    pub manifest: PathBuf,
+    /// The package that has it.
+    pub package: String,
+    /// The program.
+    pub bin: String,
+    /// Features that are turned on.
+    pub features: Vec<String>,
+    /// Cargo's profile.
+    pub profile: String,
+    /// Whether C code inside goes through the same optimisation, when a fitting clang is there.
+    pub c_code: bool,
+}
+
+/// A program of a project of C or C++, by its own build.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// Folder of the sources.
+    pub source: PathBuf,
+    /// Who builds it.
+    pub build: Build,
+    /// Relative to the source folder, after the build.
+    pub program: PathBuf,
+    /// `None` is the newest clang that has all its tools.
+    pub compiler: Option<String>,
+    /// `None` is one for each core.
+    pub jobs: Option<usize>,
+}
+
+/// The build of a recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Build {
+    /// Commands, each a program with its arguments.
+    Commands(Vec<Vec<String>>),
+    /// CMake.
+    Cmake(Configured),
+    /// Meson.
+    Meson(Configured),
+    /// A makefile.
+    Make(Make),
+}
+
+/// Of CMake and Meson.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configured {
+    /// Of the configuration.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// `None` builds everything.
+    #[serde(default)]
+    pub target: Option<String>,
+}
+
+/// Of make, with a configure script or without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Make {
+    /// Runs before `make`, in the copy of the sources.
+    pub configure: Option<Vec<String>>,
+    /// Of `make`.
+    pub arguments: Vec<String>,
+    /// What is made; none is the makefile's first.
+    pub target: Option<String>,
+}
+
+/// A program of a Go module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Go {
+    /// Folder with the `go.mod`.
+    pub module: PathBuf,
+    /// The main package, as `go build` takes it.
+    pub package: String,
+}
+
+/// As it stands in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetFile {
+    manifest: Option<PathBuf>,
+    package: Option<String>,
+    bin: Option<String>,
+    features: Option<Vec<String>>,
+    profile: Option<String>,
+    c_code: Option<bool>,
+    source: Option<PathBuf>,
+    build: Option<Vec<String>>,
+    cmake: Option<Configured>,
+    meson: Option<Configured>,
+    make: Option<MakeFile>,
+    program: Option<PathBuf>,
+    compiler: Option<String>,
+    jobs: Option<usize>,
+    go: Option<String>,
+    binary: Option<PathBuf>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    address: Option<String>,
+    ready: Option<ReadyFile>,
+    stop: Option<String>,
+    dump: Option<String>,
+    dump_signal: Option<String>,
+    reset: Option<String>,
+    check: Option<String>,
+    provoke: Option<String>,
+    pprof: Option<String>,
+    ready_timeout_s: Option<f64>,
+    stop_timeout_s: Option<f64>,
+    storage: Option<String>,
+    #[serde(default)]
+    metrics: Vec<String>,
+    busy_metric: Option<String>,
+    metrics_token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MakeFile {
+    configure: Option<String>,
+    #[serde(default)]
+    arguments: Vec<String>,
+    target: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadyFile {
+    port: Option<bool>,
+    line: Option<String>,
+    http: Option<String>,
+    command: Option<String>,
+}
+
+/// A key of the table, and what is wrong with it.
+pub type Wrong = (&'static str, String);
+
+/// Seconds that a start and a stop may take unless the file says otherwise.
+const HALF_A_MINUTE_S: f64 = 30.0;
+
+/// The first key of each form decides which one it is.
+const FORMS: &str = "`manifest` (a Cargo target), `source` with `build`, `cmake`, `meson` or `make` (a project's own build), `go` \
+                     (a Go program), or `binary` (a finished program)";
+
+impl TargetFile {
+    /// The target, when its keys fit each other.
+    pub fn checked(self) -> Result<Target, Wrong> {
+        self.only_one_form()?;
+        let ready = self.ready.as_ref().map(ReadyFile::checked).transpose()?;
+        let command = |key: &'static str, text: &Option<String>| {
+            text.as_deref().map(|text| words(text).map_err(|problem| (key, problem))).transpose()
+        };
+        let metrics = Metrics {
+            urls: self.metrics.clone(),
+            busy_metric: self.busy_metric.clone(),
+            metrics_token_file: self.metrics_token_file.clone(),
+        };
+        metrics.check().map_err(|error| ("metrics", format!("{error:#}")))?;
+        let dump_signal = self.dump_signal.as_deref().map(signal).transpose();
+        Ok(Target {
+            ready,
+            stop: command("stop", &self.stop)?,
+            dump: command("dump", &self.dump)?,
+            dump_signal: dump_signal.map_err(|problem| ("dump_signal", problem))?,
+            reset: command("reset", &self.reset)?,
+            check: command("check", &self.check)?,
+            provoke: command("provoke", &self.provoke)?,
+            pprof: self.pprof.clone().unwrap_or_else(|| "127.0.0.1:{port2}".to_owned()),
+            args: self.args.clone(),
+            env: self.env.clone(),
+            address: self.address.clone().unwrap_or_else(|| "127.0.0.1:{port}".to_owned()),
+            ready_timeout_s: seconds("ready_timeout_s", self.ready_timeout_s)?,
+            stop_timeout_s: seconds("stop_timeout_s", self.stop_timeout_s)?,
+            storage: self.storage.clone().unwrap_or_else(|| "unstated".to_owned()),
+            metrics,
+            form: self.form()?,
+        })
+    }
+
+    /// Keys that belong to one form only, with whether they are there.
+    fn keys(&self) -> [(&'static str, bool, &'static str); 17] {
+        const CARGO: &str = "a Cargo target";
+        const RECIPE: &str = "a project's own build";
+        const GO: &str = "a Go program";
+        const ELF: &str = "a finished program";
+        [
+            ("manifest", self.manifest.is_some(), CARGO),
+            ("build", self.build.is_some(), RECIPE),
+            ("cmake", self.cmake.is_some(), RECIPE),
+            ("meson", self.meson.is_some(), RECIPE),
+            ("make", self.make.is_some(), RECIPE),
+            ("go", self.go.is_some(), GO),
+            ("binary", self.binary.is_some(), ELF),
+            ("package", self.package.is_some(), CARGO),
+            ("bin", self.bin.is_some(), CARGO),
+            ("features", self.features.is_some(), CARGO),
+            ("profile", self.profile.is_some(), CARGO),
+            ("c_code", self.c_code.is_some(), CARGO),
+            ("program", self.program.is_some(), RECIPE),
+            ("compiler", self.compiler.is_some(), RECIPE),
+            ("jobs", self.jobs.is_some(), RECIPE),
+            ("pprof", self.pprof.is_some(), GO),
+            ("source", self.source.is_some(), "a project's own build or a Go program"),
+        ]
+    }
+
+    fn only_one_form(&self) -> Result<(), Wrong> {
+        let keys = self.keys();
+        let mut leads = keys[..7].iter().filter(|(_, is_set, _)| *is_set);
+        let Some((lead, _, form)) = leads.next() else {
+            return Err(("[target]", format!("the target does not say what it is: name {FORMS}")));
+        };
+        if let Some((other, ..)) = leads.next() {
+            return Err((other, format!("`{lead}` and `{other}` are two targets; name one of {FORMS}")));
+        }
+        match keys[7..].iter().find(|(_, is_set, of)| *is_set && !of.contains(form)) {
+            Some((key, _, of)) => {
+                Err((key, format!("`{key}` is of {of}, but `{lead}` makes this one {form}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn form(self) -> Result<Form, Wrong> {
+        if let Some(manifest) = self.manifest {
+            return Ok(Form::Cargo(Cargo {
+                manifest,
+                package: there("package", self.package)?,
+                bin: there("bin", self.bin)?,
+                features: self.features.unwrap_or_default(),
+                profile: self.profile.unwrap_or_else(|| "release".to_owned()),
+                c_code: self.c_code.unwrap_or(true),
+            }));
+        }
+        if let Some(package) = self.go {
+            return Ok(Form::Go(Go { module: there("source", self.source)?, package }));
+        }
+        if let Some(binary) = self.binary {
+            return Ok(Form::Elf { binary });
+        }
+        let build = match (self.build, self.cmake, self.meson, self.make) {
+            (Some(lines), ..) => Build::Commands(commands(&lines)?),
+            (_, Some(cmake), ..) => Build::Cmake(cmake),
+            (_, _, Some(meson), _) => Build::Meson(meson),
+            (_, _, _, make) => Build::Make(there("make", make)?.checked()?),
+        };
+        Ok(Form::Recipe(Recipe {
+            source: there("source", self.source)?,
+            build,
+            program: there("program", self.program)?,
+            compiler: self.compiler,
+            jobs: self.jobs,
+        }))
+    }
+}
+
+impl MakeFile {
+    fn checked(self) -> Result<Make, Wrong> {
+        let configure =
+            self.configure.as_deref().map(words).transpose().map_err(|problem| ("make", problem))?;
+        Ok(Make { configure, arguments: self.arguments, target: self.target })
+    }
+}
+
+impl ReadyFile {
+    fn checked(&self) -> Result<Ready, Wrong> {
+        let one = || {
+            let what = "name one way to tell that the target is ready: port = true, line = \"...\", http = \"/...\" or \
+                        command = \"...\"";
+            ("ready", what.to_owned())
+        };
+        match (self.port, &self.line, &self.http, &self.command) {
+            (Some(true), None, None, None) => Ok(Ready::Port),
+            (None, Some(line), None, None) if !line.is_empty() => Ok(Ready::Line(line.clone())),
+            (None, None, Some(path), None) if path.starts_with('/') => Ok(Ready::Http(path.clone())),
+            (None, None, Some(path), None) => {
+                Err(("ready", format!("http is a path such as /health, got `{path}`")))
+            }
+            (None, None, None, Some(text)) => {
+                Ok(Ready::Command(words(text).map_err(|problem| ("ready", problem))?))
+            }
+            _ => Err(one()),
+        }
+    }
+}
+
+impl Target {
+    /// This program in the target's way of being started. Its commands are carried out in `folder`, the experiment file's.
+    pub fn started_as(
+        &self,
+        path: &Path,
+        more_env: BTreeMap<String, OsString>,
+        folder: PathBuf,
+        ready: Ready,
+    ) -> Program {
+        let own_env = self.env.iter().map(|(name, value)| (name.clone(), value.into()));
+        Program {
+            path: path.to_owned(),
+            args: self.args.clone(),
+            env: own_env.chain(more_env).collect(),
+            address: self.address.clone(),
+            ready_timeout: Duration::from_secs_f64(self.ready_timeout_s),
+            stop_timeout: Duration::from_secs_f64(self.stop_timeout_s),
+            ways: Box::new(Ways {
+                folder,
+                ready,
+                stop: self.stop.clone(),
+                dump: self.dump.clone(),
+                dump_signal: self.dump_signal,
+                reset: self.reset.clone(),
+            }),
+        }
+    }
+
+    /// The program's name for people.
+    pub fn name(&self) -> String {
+        let file = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let found = match &self.form {
+            Form::Cargo(cargo) => Some(cargo.bin.clone()),
+            Form::Recipe(recipe) => file(&recipe.program),
+            Form::Go(go) => {
+                go.package.rsplit('/').find(|part| !part.is_empty() && *part != ".").map(str::to_owned)
+            }
+            Form::Elf { binary } => file(binary),
+        };
+        found.unwrap_or_else(|| "program".to_owned())
+    }
+
+    /// Every text of it that is filled in at a start.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let args = self.args.iter().map(|text| ("args", text));
+        let env = self.env.values().map(|text| ("env", text));
+        let commands = [
+            ("stop", &self.stop),
+            ("dump", &self.dump),
+            ("reset", &self.reset),
+            ("check", &self.check),
+            ("provoke", &self.provoke),
+        ];
+        let commands =
+            commands.into_iter().flat_map(|(key, words)| words.iter().flatten().map(move |word| (key, word)));
+        args.chain(env).chain(std::iter::once(("pprof", &self.pprof))).chain(commands)
+    }
+
+    /// `serves`: whether a workload reaches it by its address.
+    pub(super) fn check(&self, serves: bool) -> Result<(), Wrong> {
+        let has_port = self.args.iter().chain(self.env.values()).any(|text| text.contains("{port}"));
+        if serves && !(self.address.contains("{port}") && has_port) {
+            let problem = "`{port}` must stand in the target's address and in its args (or env): Hone picks a free port for \
+                           each start, so that it never loads a broker that is not its own";
+            return Err(("args", problem.to_owned()));
+        }
+        if self.provoke.is_some() && !serves {
+            let problem = "only a target that goes on running can be provoked; a program that ends is checked by `check`";
+            return Err(("provoke", problem.to_owned()));
+        }
+        // A check may be of a program that ends by itself.
+        let known = |key: &str, text: &str| {
+            if ["check", "provoke"].contains(&key) { text.replace("{program}", "") } else { text.to_owned() }
+        };
+        let unknown = |(key, text): (&'static str, &String)| {
+            Some((key, unknown_placeholder(&known(key, text))?.to_owned()))
+        };
+        if let Some((key, word)) = self.texts().find_map(unknown) {
+            return Err((
+                key,
+                format!("unknown placeholder {{{word}}}; there are {{port}}, {{port2}}, {{data}}"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Splits as a shell would; no shell ever sees it.
+pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
+    let words = shlex::split(text).ok_or_else(|| format!("`{text}` has an unclosed quote"))?;
+    if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
+}
+
+fn commands(lines: &[String]) -> Result<Vec<Vec<String>>, Wrong> {
+    if lines.is_empty() {
+        return Err(("build", "the build has no command".to_owned()));
+    }
+    lines.iter().map(|line| words(line).map_err(|problem| ("build", problem))).collect()
+}
+
+fn there<T>(key: &'static str, value: Option<T>) -> Result<T, Wrong> {
+    value.ok_or_else(|| ("[target]", format!("missing field `{key}`")))
+}
+
+fn seconds(key: &'static str, value: Option<f64>) -> Result<f64, Wrong> {
+    let value = value.unwrap_or(HALF_A_MINUTE_S);
+    if (0.0..=3_600.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err((key, format!("{key} must lie between 0 and 3600, got {value}")))
+    }
+}
+
+/// Signals by which programs are asked for something.
+fn signal(name: &str) -> Result<i32, String> {
+    match name.strip_prefix("SIG").unwrap_or(name) {
+        "USR1" => Ok(libc::SIGUSR1),
+        "USR2" => Ok(libc::SIGUSR2),
+        "HUP" => Ok(libc::SIGHUP),
+        "INT" => Ok(libc::SIGINT),
+        "WINCH" => Ok(libc::SIGWINCH),
+        _ => Err(format!(
+            "a profile is asked for by SIGUSR1, SIGUSR2, SIGHUP, SIGINT or SIGWINCH, got `{name}`"
+        )),
+    }
+}

@@ -1,0 +1,15 @@
+//! Which errors are about what was asked for.
+
+use crate::ending::Usage;
+use crate::spec::ExperimentError;
+
+/// Whether an error is about what was asked for, and not about what happened: exit code 2.
+pub fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<Usage>()
+            || cause.is::<ExperimentError>()
+            || cause.is::<hone_compare::DesignError>()
+            || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
+    })
+}

@@ -10,6 +10,12 @@ use hone_record::{
 
 use crate::spec::WorkloadFile;
 
+mod commit_gate;
+mod host_trial;
+
+pub use commit_gate::gate;
+pub use host_trial::trial;
+
 /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.
 pub fn window() -> Window {
     let workload = WorkloadFile::default().named("test").unwrap();

@@ -8,7 +8,7 @@ mod write;
 
 pub use read::{read_bytes, read_duration_s, read_number, read_seconds, read_share, read_throughput};
 pub use write::{
-    NONE, TimeUnit, bytes, change, change_points, change_size, count, counted, date_utc, duration, exact,
-    exact_bytes, exact_percent, interval, measured, of_unit, percent, rate, ratio, short, throughput,
+    NONE, TimeUnit, acks, bytes, change, change_points, change_size, count, counted, date_utc, duration,
+    exact, exact_bytes, exact_percent, interval, measured, of_unit, percent, rate, ratio, short, throughput,
     time_us,
 };

@@ -241,6 +241,11 @@ fn civil_date(days_since_1970: u64) -> (u64, u64, u64) {
     (cycle * 400 + year_of_cycle + u64::from(month <= 2), month, day)
 }
 
+/// Whose acknowledgement a producer waits for, as every client writes it: `0`, `1` or `all`.
+pub fn acks(acks: i16) -> String {
+    if acks == -1 { "all".to_owned() } else { acks.to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use hone_binary::sha256_hex;
+use hone_document::ledger::{PulledRecords, PushedRecords};
 use hone_ledger::Line;
 use hone_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -43,30 +44,6 @@ const LONGEST_NAME: usize = 255;
 struct List {
     run: String,
     files: BTreeMap<String, String>,
-}
-
-/// What came of pushing records.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct PushedRecords {
-    pub(crate) pushed: usize,
-    pub(crate) pushed_bytes: u64,
-    pub(crate) were_there: usize,
-    /// Neither here nor there.
-    pub(crate) gone: usize,
-    /// Files that are not what they were, each with the reason.
-    pub(crate) left_out: Vec<(String, String)>,
-}
-
-/// What came of pulling them.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct PulledRecords {
-    pub(crate) folder: PathBuf,
-    pub(crate) taken: usize,
-    pub(crate) were_there: usize,
-    /// No host has pushed them.
-    pub(crate) gone: usize,
-    /// Files that are broken, or that can't lie where they should, each with the reason.
-    pub(crate) left_out: Vec<(String, String)>,
 }
 
 fn is_sha256(text: &str) -> bool {

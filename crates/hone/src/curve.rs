@@ -12,7 +12,7 @@ use hone_record::{
 
 use crate::aim::{Aim, Beside};
 use crate::capacity::{self, Next, Said};
-use crate::show::curve::point_line;
+use hone_document::curve::point_line;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 use hone_experiment::require::{Rule, is_the_generators, measured_words};

@@ -34,10 +34,10 @@ mod rendezvous;
 mod rollout;
 mod selftest;
 mod serve;
-mod show;
 mod starter;
 mod story;
 mod survey;
+mod text;
 mod tune;
 
 /// A number below zero is a value, which is refused by what it is for, and no unknown option.

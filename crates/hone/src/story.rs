@@ -14,10 +14,10 @@ use hone_record::{
 use serde::Deserialize;
 
 use crate::batch::prove;
+use crate::gate;
 use crate::host::trial;
 use crate::optimize::ledger as edges;
 use crate::tune::book;
-use crate::{gate, show};
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::TRIED;
 use hone_experiment::ledger::{
@@ -541,7 +541,7 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
         chapters: found.comparisons.iter().map(chapter).collect(),
         machines: found.comparisons.iter().take(1).map(|comparison| comparison.machine.clone()).collect(),
         limits: found.notes.clone(),
-        headline: Some(show::commit_gate::sentence(found)),
+        headline: Some(hone_document::commit_gate::sentence(found)),
         ..Story::default()
     };
     with_beside(folder, reader, told)

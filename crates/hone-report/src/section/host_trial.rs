@@ -38,7 +38,7 @@ pub(crate) fn title(found: &HostTrial, knob: &TriedKnob) -> String {
     if !found.factorial {
         return knob.title.clone();
     }
-    let acks = if knob.durability.acks == -1 { "all".to_owned() } else { knob.durability.acks.to_string() };
+    let acks = hone_format::acks(knob.durability.acks);
     format!("{}, acks={acks}", knob.title)
 }
 

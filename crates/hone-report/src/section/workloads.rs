@@ -93,7 +93,7 @@ const PROPERTIES: &[(&str, Reading)] = &[
     ("in flight on each, at most", |w| quantity::count(u64::from(w.in_flight))),
     ("partitions", |w| quantity::count(u64::from(w.partitions))),
     ("partitions in a request", |w| quantity::count(u64::from(w.partitions_per_request))),
-    ("acks", |w| if w.acks == -1 { "all".to_owned() } else { w.acks.to_string() }),
+    ("acks", |w| hone_format::acks(w.acks)),
     ("idempotent", |w| if w.idempotent { "yes" } else { "no" }.to_owned()),
     ("consumers", |w| quantity::count(u64::from(w.consumers))),
     ("warm-up requests", |w| quantity::count(w.warmup_requests)),

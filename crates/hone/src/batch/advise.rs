@@ -8,7 +8,6 @@ use hone_record::{BatchAdvice, BatchFinding, BatchVerdict, TopicXray, WhatIf};
 
 use super::replaying::{self, LAST_S, Question, Window, Wish};
 use super::segments::Files;
-use crate::show;
 use hone_experiment::moment::now_ms;
 
 /// Topics that are replayed where nobody named one.
@@ -119,7 +118,7 @@ fn take_over(finding: &mut BatchFinding, advice: &BatchAdvice) {
     };
     let is_keyed = verdict == BatchVerdict::KeySpread;
     (finding.verdict, finding.rule) = (verdict, RULE.to_owned());
-    finding.action = show::advice::words(advice, is_keyed);
+    finding.action = hone_document::advice::words(advice, is_keyed);
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use super::replica::{self, Today, Unlike};
 use super::step::{Step, promise};
-use crate::show;
 use hone_experiment::arm::{self, Arm, Place};
 use hone_experiment::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
 use hone_experiment::drive::{Contest, GaveUp, compare};
@@ -233,10 +232,10 @@ impl Session<'_> {
                 found
             }
         };
-        show::replica::text(&found).lines().for_each(|line| self.progress.line(line));
+        hone_document::replica::text(&found).lines().for_each(|line| self.progress.line(line));
         let unlike = match found.is_like() {
-            false => Some(show::replica::difference(&found)),
-            true => today.doubts.waits.then(|| show::replica::waits(&today.topic)),
+            false => Some(hone_document::replica::difference(&found)),
+            true => today.doubts.waits.then(|| hone_document::replica::waits(&today.topic)),
         };
         match unlike.filter(|_| !self.asked.unlike) {
             Some(why) => Err(Unlike(why).into()),
@@ -407,7 +406,7 @@ fn taken_back(word: &str) -> String {
 /// What was foretold of a step beside what was found, in the words of the ledger.
 fn foretold(step: &ProofStep) -> Option<Foretold> {
     let foretold = step.foretold.as_ref()?;
-    let beside = show::proof::foretold(foretold, &step.before, &step.after);
+    let beside = hone_document::proof::foretold(foretold, &step.before, &step.after);
     Some(Foretold {
         expected: Expectation::Gain,
         rule: format!("{}: {}", foretold.source, beside.join("; ")),

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::saved;
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
+use crate::budget;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::{budget, show};
 use hone_experiment::arm::{self, Arm, Place};
 use hone_experiment::climb::Wanted;
 use hone_experiment::drive::{Clock, Contest, compare};
@@ -371,7 +371,7 @@ fn go(
     let work = || match planned(asked, plan, &mut contest, cli)? {
         Some(pilot) if asked.plan_only => {
             cli.show_found("pilot", &pilot, |pilot| {
-                show::plan::text(pilot, asked.budget_s.unwrap_or_default())
+                hone_document::plan::text(pilot, asked.budget_s.unwrap_or_default())
             })?;
             Ok(Ending::Done)
         }
@@ -426,7 +426,7 @@ fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, cli: &CliConte
             (design, pilot)
         }
     };
-    cli.progress.line(&show::plan::headline(&pilot));
+    cli.progress.line(&hone_document::plan::headline(&pilot));
     contest.design = design;
     contest.pilot = Some(pilot.clone());
     Ok(Some(pilot))
@@ -444,7 +444,11 @@ fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
 }
 
 fn with_place(comparison: &Comparison, folder: &Path) -> String {
-    format!("{}\nRecord: {}\n", show::comparison::text(comparison), folder.join("comparison.json").display())
+    format!(
+        "{}\nRecord: {}\n",
+        hone_document::comparison::text(comparison),
+        folder.join("comparison.json").display()
+    )
 }
 
 /// What stands on the two sides.

@@ -15,11 +15,11 @@ use hone_record::{Category, Diagnosed, Diagnosis, Evidence, LedgerEntry, Shift};
 use hone_tool::System;
 
 use crate::cmd::context::{CliContext, default_runs};
+use crate::diagnose;
 use crate::diagnose::branched;
 use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::optimize::{self, Job};
 use crate::output::Output;
-use crate::{diagnose, show};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::{bench, ledger, spec};
@@ -168,7 +168,7 @@ fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, cli: &CliContex
     };
     let path = arguments.ledger.clone().unwrap_or_else(|| arguments.output.join(ledger::NAME));
     let entered = ledger::enter(&path, &entry, &cli.progress);
-    cli.show(found, show::diagnosis::foretelling)?;
+    cli.show(found, hone_document::diagnosis::foretelling)?;
     entered.map(|()| Ending::Done)
 }
 
@@ -266,7 +266,7 @@ impl Purpose<'_> {
 }
 
 fn show_diagnosis(found: diagnose::Found, cli: &CliContext) -> Result<Ending> {
-    cli.show(found.diagnosis, show::diagnosis::text)?;
+    cli.show(found.diagnosis, hone_document::diagnosis::text)?;
     Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
 }
 
@@ -299,7 +299,7 @@ fn hold(
         notes: found.diagnosis.notes.clone(),
         next: if is_worse { next.into() } else { Vec::new() },
     };
-    cli.show_found("gate", &gate, show::gate::text)?;
+    cli.show_found("gate", &gate, crate::diagnose::gate_text::text)?;
     Ok(if is_worse { Ending::Worse } else { Ending::Done })
 }
 
@@ -324,7 +324,7 @@ fn learn(
     }
     let budget = gate::learn(subject.clone(), of, &all);
     Output::claim(path)?.keep(budget.text())?;
-    cli.show_found("budget", &budget, |budget| show::gate::learned(budget, path))?;
+    cli.show_found("budget", &budget, |budget| crate::diagnose::gate_text::learned(budget, path))?;
     Ok(Ending::Done)
 }
 
@@ -358,7 +358,7 @@ fn of_file(path: &Path, arguments: &Arguments, cli: &CliContext) -> Result<Endin
     let name = name_of(path);
     if begins_as_samples(path) {
         let samples = diagnose::read_samples(path)?;
-        cli.show(diagnose::of_data(&samples, &name), show::diagnosis::text)?;
+        cli.show(diagnose::of_data(&samples, &name), hone_document::diagnosis::text)?;
         return Ok(Ending::Done);
     }
     show_read(diagnosis_of(&bytes(path)?, name, arguments.program.as_deref(), arguments.user_share)?, cli)
@@ -453,7 +453,7 @@ fn shift(before: &Diagnosed, after: &Diagnosed) -> Option<Shift> {
 
 fn show_read(diagnosis: Diagnosis, cli: &CliContext) -> Result<Ending> {
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
-    cli.show(diagnosis, show::diagnosis::text)?;
+    cli.show(diagnosis, hone_document::diagnosis::text)?;
     // What can't be believed is no diagnosis.
     Ok(if any { Ending::Done } else { Ending::CouldNot })
 }

@@ -11,8 +11,7 @@ use hone_record::ToolReceipt;
 use hone_tool::{Call, Runner as _, System, Tool};
 
 use crate::cmd::context::CliContext;
-use crate::show;
-use crate::show::doctor::Examination;
+use hone_document::doctor::Examination;
 use hone_experiment::ending::Ending;
 
 /// Look at this machine and at every tool that Hone can use: path, version, whether it fits, how to get what is missing.
@@ -27,7 +26,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("looking at the tools");
     let examination = look()?;
-    cli.show_found("doctor", &examination, show::doctor::text)?;
+    cli.show_found("doctor", &examination, hone_document::doctor::text)?;
     // A warning is an answer; the doctor has done its work.
     Ok(Ending::Done)
 }

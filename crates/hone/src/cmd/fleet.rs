@@ -13,8 +13,7 @@ use crate::cmd::context::CliContext;
 use crate::fleet::{
     Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, beginning_with, host_of, shares_of_hosts,
 };
-use crate::show;
-use crate::show::fleet::Pulled;
+use crate::text::fleet::Pulled;
 use hone_experiment::ending::{Ending, Usage};
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
@@ -189,14 +188,16 @@ pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, cli: &CliCont
         let build_id = build_of(profile, &build_ids, said.as_deref(), &mut pusher)?;
         pushed.push(pusher.push(profile, facts, &build_id)?);
     }
-    cli.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
+    cli.show_found("profile-push", &pushed, |pushed| {
+        crate::text::fleet::pushed(pushed, &arguments.to, &host)
+    })?;
     Ok(Ending::Done)
 }
 
 pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("list");
     let builds = Depot::open(&arguments.place)?.builds()?;
-    cli.show_found("profile-list", &builds, |builds| show::fleet::builds(builds, &arguments.place))?;
+    cli.show_found("profile-list", &builds, |builds| crate::text::fleet::builds(builds, &arguments.place))?;
     Ok(Ending::Done)
 }
 
@@ -216,7 +217,7 @@ pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliCont
     })?;
     let broken = which.skip_broken.then_some(keeper);
     let pulled = take_all(&depot, build_id, &chosen, &arguments.output, broken, cli)?;
-    cli.show_found("profile-pull", &pulled, show::fleet::pulled)?;
+    cli.show_found("profile-pull", &pulled, crate::text::fleet::pulled)?;
     Ok(Ending::Done)
 }
 

@@ -15,7 +15,6 @@ use crate::gate::choice::{self, FileOf, Texts};
 use crate::gate::git::{self, Repository};
 use crate::gate::papers::{self, Came};
 use crate::gate::{self, Asked, Named, SNAPSHOT, Session, hold};
-use crate::show;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::spec::{self, Experiment};
@@ -202,7 +201,7 @@ fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.dry_run {
         let count = experiment.judging.len();
         let rule = hold::rule(experiment.compare.primary, &experiment.gate, count, asked.require_power);
-        cli.show_found("gate-plan", &asked, |asked| show::commit_gate::plan(asked, &experiment, &rule))?;
+        cli.show_found("gate-plan", &asked, |asked| crate::gate::plan_text::plan(asked, &experiment, &rule))?;
         return Ok(Ending::Done);
     }
     let home = std::path::absolute(&arguments.output)?;
@@ -372,7 +371,7 @@ fn go(
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
     let told = page.map_or_else(|_| String::new(), |page| format!("Report: {}\n", page.display()));
-    cli.show(found, |found| format!("{}\n{told}", show::commit_gate::text(found)))?;
+    cli.show(found, |found| format!("{}\n{told}", hone_document::commit_gate::text(found)))?;
     match written.context(Unwritten(record)) {
         // Whoever waits for the exit code is to hear of that first.
         Err(error) if matches!(ending, Ending::Worse) => cli.progress.line(&format!("{error:#}")),
@@ -435,9 +434,9 @@ fn write_papers(arguments: &Arguments, came: Came<'_>) -> Result<()> {
 
 fn comment_of(came: Came<'_>) -> String {
     match came {
-        Came::Found(found) => show::commit_gate::comment(found),
+        Came::Found(found) => hone_document::commit_gate::comment(found),
         Came::Failed { name, error, .. } => {
-            let (name, error) = (show::table::in_a_cell(name), error.replace("```", "'''"));
+            let (name, error) = (hone_document::table::in_a_cell(name), error.replace("```", "'''"));
             format!("**hone gate, {name}**: could not tell.\n\n```\n{error}\n```\n")
         }
     }

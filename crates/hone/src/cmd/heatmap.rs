@@ -11,8 +11,8 @@ use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 use crate::cmd::context::{CliContext, paths};
 use crate::heat::{self, Source, Wish};
 use crate::output::Output;
-use crate::show::heat_blocks;
-use crate::show::heatmap::{self as shown, Look};
+use hone_document::heat_blocks;
+use hone_document::heatmap::{self as shown, Look};
 use hone_experiment::ending::{Ending, Usage};
 
 /// Columns where nobody says how many there are.

@@ -23,8 +23,7 @@ use crate::batch::{reading, replica, segments};
 use crate::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::show;
-use crate::show::init_cluster::{SeenTopic, WrittenOfCluster};
+use crate::text::init_cluster::{SeenTopic, WrittenOfCluster};
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Admin, token_of};
@@ -134,7 +133,7 @@ pub(super) fn run(
         producers,
         notes,
     };
-    cli.show_found("init-cluster", &found, show::init_cluster::text)?;
+    cli.show_found("init-cluster", &found, crate::text::init_cluster::text)?;
     Ok(Ending::Done)
 }
 

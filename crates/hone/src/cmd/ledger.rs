@@ -10,8 +10,7 @@ use hone_record::{LedgerEntry, Verdict};
 
 use super::ledgers;
 use crate::cmd::context::{CliContext, default_runs, print};
-use crate::show;
-use crate::show::ledger::{Book, HeldRecords, Shown, ShownFault, Verified};
+use hone_document::ledger::{Book, HeldRecords, Shown, ShownFault, Verified};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::ledger::{NAME, Runs, hash_of, place_in};
 use hone_experiment::reader::Caller;
@@ -124,7 +123,7 @@ impl VerdictName {
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     match &arguments.verb {
         Verb::Show(selection) => {
-            cli.show_found("ledger", &selected(selection)?, show::ledger::text)?;
+            cli.show_found("ledger", &selected(selection)?, hone_document::ledger::text)?;
             Ok(Ending::Done)
         }
         Verb::Verify(arguments) => verify(arguments, cli),
@@ -199,9 +198,9 @@ fn export(arguments: &Export, cli: &CliContext) -> Result<Ending> {
     }
     let book = selected(&arguments.selection)?;
     if arguments.csv {
-        print(&show::ledger::csv(&book))?;
+        print(&hone_document::ledger::csv(&book))?;
     } else if arguments.markdown {
-        print(&show::ledger::markdown(&book))?;
+        print(&hone_document::ledger::markdown(&book))?;
     } else if cli.json {
         cli.show_found("ledger", &book, |_| String::new())?;
     } else {
@@ -217,7 +216,7 @@ fn verify(arguments: &Verify, cli: &CliContext) -> Result<Ending> {
     let records = arguments.records.then(|| held(&path, &checked.lines));
     let found = verified(&path, checked, &arguments.head, records);
     let ending = if found.is_good() { Ending::Done } else { Ending::CouldNot };
-    cli.show_found("ledger-verified", &found, show::ledger::verified)?;
+    cli.show_found("ledger-verified", &found, hone_document::ledger::verified)?;
     Ok(ending)
 }
 

@@ -10,10 +10,10 @@ use hone_ledger::{Checked, Ledger, Line};
 use hone_store::Store;
 
 use super::ledger::found_at;
+use crate::archive;
 use crate::cmd::context::CliContext;
 use crate::fleet::host_of;
-use crate::show::ledger::{PulledLedgers, PushedLedger};
-use crate::{archive, show};
+use hone_document::ledger::{PulledLedgers, PushedLedger};
 use hone_experiment::ending::Ending;
 
 /// Of a host's ledger in its place.
@@ -93,7 +93,7 @@ pub(super) fn push(arguments: &PushArguments, cli: &CliContext) -> Result<Ending
     let (new_entries, records) = growing.put(&bytes, || arguments.records.then(push_records).transpose())?;
     let (path, entries) = (path.display().to_string(), own.lines.len());
     let pushed = PushedLedger { path, host, entries, new_entries, records };
-    cli.show_found("ledger-push", &pushed, |pushed| show::ledger::pushed(pushed, &arguments.to))?;
+    cli.show_found("ledger-push", &pushed, |pushed| hone_document::ledger::pushed(pushed, &arguments.to))?;
     Ok(ending(pushed.records.is_none_or(|records| records.left_out.is_empty())))
 }
 
@@ -181,7 +181,7 @@ pub(super) fn pull(arguments: &PullArguments, cli: &CliContext) -> Result<Ending
     let records = arguments.records.then(pulled_records).transpose()?;
     let entries = ledger.read()?.lines.len();
     let pulled = PulledLedgers { path: arguments.output.display().to_string(), hosts, entries, records };
-    cli.show_found("ledger-pull", &pulled, show::ledger::pulled)?;
+    cli.show_found("ledger-pull", &pulled, hone_document::ledger::pulled)?;
     Ok(ending(pulled.records.is_none_or(|records| records.left_out.is_empty())))
 }
 

@@ -17,7 +17,7 @@ use crate::aim::{Aim, Beside};
 use crate::cmd::context::{CliContext, print};
 use crate::load_file::LoadFile;
 use crate::output::{Output, SeriesFile};
-use crate::{selftest, show};
+use crate::selftest;
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::meter::Metrics;
@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
-    cli.show(window, show::window::text)?;
+    cli.show(window, hone_document::window::text)?;
     kept.into_iter().collect::<Result<()>>()?;
     Ok(ending)
 }
@@ -318,7 +318,7 @@ fn self_test(cli: &CliContext) -> Result<Ending> {
     let client = Engine::Librdkafka { settings: BTreeMap::new() };
     let found = selftest::run(&[Engine::Wire, client], &cli.progress)?;
     let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
-    cli.show(found, show::selftest::text)?;
+    cli.show(found, hone_document::selftest::text)?;
     Ok(ending)
 }
 

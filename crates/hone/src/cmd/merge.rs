@@ -9,7 +9,7 @@ use hone_record::{MOST_SHARDS, Window};
 
 use super::load;
 use crate::cmd::context::CliContext;
-use crate::{rendezvous, show};
+use crate::rendezvous;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::read_record;
 use hone_experiment::require::Rule;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let kept = arguments.store.as_ref().map_or(Ok(()), |place| rendezvous::keep_merged(place, &merged));
     let ending = load::ending(&merged);
     // Shown even when it could not be kept: it is measured.
-    cli.show(merged, show::window::text)?;
+    cli.show(merged, hone_document::window::text)?;
     kept.map(|()| ending)
 }
 

@@ -14,7 +14,6 @@ use crate::cmd::context::{CliContext, default_runs};
 use crate::optimize::steps::{self, DoneStep, Phase, PhaseEnd};
 use crate::optimize::takes::{self, MAKING, Takes};
 use crate::optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
-use crate::show;
 use hone_experiment::bench;
 use hone_experiment::ending::Ending;
 use hone_experiment::folder::RunFolder;
@@ -89,7 +88,9 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let page = report::write(&folder.join("optimization.json"), None)?;
     let asked = experiment.variants_are_asked;
     let worse = is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked);
-    cli.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
+    cli.show(found, |found| {
+        format!("{}\nReport: {}\n", hone_document::optimization::text(found), page.display())
+    })?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 

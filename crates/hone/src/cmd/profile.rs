@@ -15,8 +15,7 @@ use super::{fleet, sample};
 use crate::cmd::context::CliContext;
 use crate::continuous::{self, Question};
 use crate::optimize::go;
-use crate::show;
-use crate::show::profile::Judged;
+use hone_document::profile::Judged;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::token_of;
 
@@ -234,7 +233,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
         What::Show(arguments) => {
             cli.progress.doing("read");
             let shown = keeper.show(&arguments.profile, arguments.top)?;
-            cli.show_found("profile", &shown, show::profile::shown)?;
+            cli.show_found("profile", &shown, hone_document::profile::shown)?;
             Ok(Ending::Done)
         }
         What::Check(arguments) => check(&arguments, &keeper, cli),
@@ -242,7 +241,9 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
             cli.progress.doing("compare");
             let found = keeper.diff(&arguments.before, &arguments.after)?;
             let top = arguments.top;
-            cli.show_found("profile-difference", &found, |found| show::profile::difference(found, top))?;
+            cli.show_found("profile-difference", &found, |found| {
+                hone_document::profile::difference(found, top)
+            })?;
             Ok(Ending::Done)
         }
         What::Push(arguments) => fleet::push(&arguments, &keeper, cli),
@@ -267,7 +268,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
                     )?
                 }
             };
-            cli.show_found("profile-merge", &merged, show::profile::merged)?;
+            cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
             Ok(Ending::Done)
         }
     }
@@ -278,7 +279,7 @@ fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, cli: &CliContext) -> R
     let check = keeper.check(&arguments.profile, &arguments.program, arguments.names_only)?;
     let budget = arguments.budget.0;
     let judged = Judged { budget, within_budget: check.lost_share <= budget, check };
-    cli.show_found("profile-check", &judged, |judged| show::profile::check(judged, arguments.top))?;
+    cli.show_found("profile-check", &judged, |judged| hone_document::profile::check(judged, arguments.top))?;
     Ok(if judged.within_budget { Ending::Done } else { Ending::Worse })
 }
 
@@ -329,7 +330,7 @@ fn asked_of_a_profiler(
 
 fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &CliContext) -> Result<Ending> {
     if let Some(merged) = asked_of_a_profiler(arguments, keeper, scratch, cli)? {
-        cli.show_found("profile-merge", &merged, show::profile::merged)?;
+        cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
         return Ok(Ending::Done);
     }
     let wanted = match arguments.allocations {
@@ -345,7 +346,7 @@ fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &Cl
         files.push(file);
     }
     let merged = keeper.merge(&files, &Weights::Same, &arguments.output, false)?;
-    cli.show_found("profile-merge", &merged, show::profile::merged)?;
+    cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
     Ok(Ending::Done)
 }
 
@@ -382,7 +383,9 @@ fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, cli: &CliC
         );
     }
     let placed = go::place(&shop, &profile)?;
-    cli.show_found("profile-place", &placed, |placed| format!("{}\n", show::wrapped(&placed.words())))?;
+    cli.show_found("profile-place", &placed, |placed| {
+        format!("{}\n", hone_document::wrapped(&placed.words()))
+    })?;
     Ok(Ending::Done)
 }
 

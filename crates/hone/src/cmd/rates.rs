@@ -11,7 +11,6 @@ use super::report;
 use crate::aim::Aim;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::curve::{CAPACITY_FILE, CURVE_FILE, Course, Stop};
-use crate::show;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::require::{Rule, promise};
@@ -81,12 +80,12 @@ impl RateOptions {
                 CapacityEnd::NothingHeld => Ending::Worse,
                 _ => Ending::CouldNot,
             };
-            keep_and_show(&folder, CAPACITY_FILE, found, show::curve::capacity, cli)?;
+            keep_and_show(&folder, CAPACITY_FILE, found, hone_document::curve::capacity, cli)?;
             return Ok(ending);
         }
         let over = if self.sweep_rate.is_empty() { CurveOver::RecordsPerBatch } else { CurveOver::Rate };
         let (curve, broken_off) = course.sweep(over, &stops)?;
-        keep_and_show(&folder, CURVE_FILE, curve, show::curve::curve, cli)?;
+        keep_and_show(&folder, CURVE_FILE, curve, hone_document::curve::curve, cli)?;
         broken_off.map_or(Ok(Ending::Done), Err)
     }
 

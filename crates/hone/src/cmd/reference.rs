@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::{Args, Command};
 
-use crate::show;
 use hone_experiment::ending::Ending;
 
 /// Write the reference of all verbs as Markdown; a test holds docs/reference against it.
@@ -20,7 +19,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, program: Command) -> Result<Ending> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    for (name, text) in show::reference::pages(program) {
+    for (name, text) in crate::text::reference::pages(program) {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
     }

@@ -11,8 +11,8 @@ use hone_record::{
 };
 
 use crate::cmd::context::{CliContext, print};
+use crate::story;
 use crate::story::Beside;
-use crate::{show, story};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::{RESULTS, read_record};
 use hone_experiment::ledger;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let beside = Beside::of(&arguments.beside, &Caller)?;
     if arguments.markdown || arguments.comment || cli.json {
         let text = match (arguments.markdown, arguments.comment) {
-            (true, _) => show::story::markdown(&beside.add_to(story_of(&source)?)),
+            (true, _) => hone_document::story::markdown(&beside.add_to(story_of(&source)?)),
             (_, true) => comment_of(&source)?,
             _ => Envelope::new(beside.add_to(story_of(&source)?)).to_text()?,
         };
@@ -157,12 +157,12 @@ fn story_of(source: &Source) -> Result<Story> {
 fn comment_of(source: &Source) -> Result<String> {
     match source {
         Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("commit-gate") => {
-            Ok(show::commit_gate::comment(&read_record(record)?))
+            Ok(hone_document::commit_gate::comment(&read_record(record)?))
         }
         Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("comparison") => {
-            Ok(show::comparison::comment(&read_record(record)?))
+            Ok(hone_document::comparison::comment(&read_record(record)?))
         }
-        _ => Ok(show::story::comment(&story_of(source)?)),
+        _ => Ok(hone_document::story::comment(&story_of(source)?)),
     }
 }
 

@@ -18,7 +18,6 @@ use super::fleet::{OptionalBuild, build_of};
 use crate::cmd::context::{CliContext, print};
 use crate::fleet::{Depot, Pushed, Pusher, host_of};
 use crate::kubernetes::{self, Sampler};
-use crate::show;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::moment::now_unix_ms;
 
@@ -96,7 +95,9 @@ pub(super) fn run(
     if arguments.once {
         cli.progress.doing("sample");
         let pushed = vec![one()?];
-        cli.show_found("profile-push", &pushed, |pushed| show::fleet::pushed(pushed, &arguments.to, &host))?;
+        cli.show_found("profile-push", &pushed, |pushed| {
+            crate::text::fleet::pushed(pushed, &arguments.to, &host)
+        })?;
         return Ok(Ending::Done);
     }
     let every_ms = (arguments.every * 1_000.0) as u64;

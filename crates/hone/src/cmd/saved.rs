@@ -9,7 +9,6 @@ use hone_compare::{SavedRule, check_saved, compare_saved};
 use hone_record::Window;
 
 use crate::cmd::context::CliContext;
-use crate::show;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::read_record;
 
@@ -30,7 +29,7 @@ pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, cli: &CliContext) -> Re
     let (windows_a, windows_b) = (windows(a)?, windows(b)?);
     let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
     let found = compare_saved((&name_a, &windows_a), (&name_b, &windows_b), rule);
-    cli.show(found, show::saved::text)?;
+    cli.show(found, hone_document::saved::text)?;
     Ok(Ending::Done)
 }
 

@@ -14,10 +14,10 @@ use super::security::SecurityOptions;
 use super::{optimize, report};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::optimize::Findings;
+use crate::story;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
 use crate::tune::session::{Session, pairs_s};
-use crate::{show, story};
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let estimate = asked.estimate(&security, builds.as_ref())?;
     if arguments.dry_run {
         let planned = Planned { asked, estimate, no_knobs };
-        return cli.show_found("tuning-plan", &planned, show::tuning_plan::text).map(|()| Ending::Done);
+        return cli.show_found("tuning-plan", &planned, crate::tune::plan_text::text).map(|()| Ending::Done);
     }
     if arm::is_address(&asked.place) {
         asked.metrics.check_readable()?;
@@ -268,11 +268,15 @@ fn go(
     let place = Place { home, folder, begun, earlier_s: earlier_s + builds.earlier_s };
     let tuning = WayOn::behind(tuned(&builds.asked, &place, security, &cli.progress), "tune", folder)?;
     let record = folder.write_record("tuning.json", tuning.clone())?;
-    folder.write_text("tuning.md", &show::tuning::markdown(&tuning))?;
+    folder.write_text("tuning.md", &hone_document::tuning::markdown(&tuning))?;
     let page = report::write(&record, None)?;
     let ending = ending(&tuning);
     cli.show(tuning, |tuning| {
-        let told = if markdown { show::tuning::markdown(tuning) } else { show::tuning::text(tuning) };
+        let told = if markdown {
+            hone_document::tuning::markdown(tuning)
+        } else {
+            hone_document::tuning::text(tuning)
+        };
         format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
     })?;
     Ok(ending)

@@ -6,8 +6,7 @@ use hone_binary::bolt::preflight;
 use hone_binary::file_facts;
 
 use crate::cmd::context::CliContext;
-use crate::show;
-use crate::show::version::Receipt;
+use crate::text::version::Receipt;
 use hone_experiment::ending::Ending;
 
 /// Say what this program is: version, commit, compiler, target, flags, and whether PGO and BOLT were applied.
@@ -21,7 +20,7 @@ use hone_experiment::ending::Ending;
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
-    cli.show_found("version", &receipt()?, show::version::text)?;
+    cli.show_found("version", &receipt()?, crate::text::version::text)?;
     Ok(Ending::Done)
 }
 

@@ -9,7 +9,7 @@ use hone_diagnose::model::{LARGE_PAGE_BITS, PAGE_BITS};
 use hone_record::{CodeLayout, Evidence};
 use serde::{Deserialize, Serialize};
 
-use crate::show::diagnosis::unit;
+use hone_document::diagnosis::unit;
 
 /// How much a figure of a fixed input may grow where all repeats were the same: another version of a library moves it a little.
 const LEAST_TOLERANCE: f64 = 0.01;

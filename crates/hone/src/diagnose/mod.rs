@@ -2,6 +2,7 @@
 
 pub(crate) mod branched;
 pub(crate) mod gate;
+pub(crate) mod gate_text;
 mod live;
 mod sampled;
 

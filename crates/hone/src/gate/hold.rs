@@ -4,7 +4,7 @@
 use hone_format::exact_percent;
 use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Metric, Verdict};
 
-use crate::show::commit_gate::loss_word;
+use hone_document::commit_gate::loss_word;
 use hone_experiment::broke;
 use hone_experiment::spec::GateWishes;
 

@@ -5,6 +5,7 @@ pub(crate) mod choice;
 pub(crate) mod git;
 pub(crate) mod hold;
 pub(crate) mod papers;
+pub(crate) mod plan_text;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

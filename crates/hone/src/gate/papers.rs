@@ -5,7 +5,7 @@ use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use serde_json::{Value, json};
 
-use crate::show::commit_gate as show;
+use hone_document::commit_gate as show;
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy)]
@@ -244,7 +244,7 @@ fn artifact(file: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::commit_gate::tests::gate;
+    use hone_experiment::fixture::gate;
 
     #[test]
     fn each_outcome_has_its_place_in_junit() {

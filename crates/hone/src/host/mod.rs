@@ -3,6 +3,7 @@
 pub(crate) mod candidate;
 pub(crate) mod held;
 mod look;
+pub(crate) mod plan_text;
 pub(crate) mod service;
 mod sitting;
 pub(crate) mod trial;

@@ -24,7 +24,6 @@ use super::sitting::{RUN, Sat, Sitting, refused};
 use hone_experiment::guard;
 
 use super::look;
-use crate::show;
 use hone_experiment::arm::{Arm, Place};
 use hone_experiment::bench::{self, Bench};
 use hone_experiment::ending::NotItsOwn;
@@ -146,7 +145,7 @@ impl Asked {
         };
         if !self.acks.is_empty() {
             let all = || vec![together(&self.profile, &self.candidates)];
-            let class = |acks: &i16| part(format!("acks-{}/", acks_word(*acks)), *acks, all());
+            let class = |acks: &i16| part(format!("acks-{}/", hone_format::acks(*acks)), *acks, all());
             return self.acks.iter().map(class).collect();
         }
         let (anew, now): (Vec<Candidate>, Vec<Candidate>) =
@@ -221,11 +220,6 @@ impl Asked {
     }
 }
 
-/// `0`, `1` or `all`.
-pub(crate) fn acks_word(acks: i16) -> String {
-    if acks == -1 { "all".to_owned() } else { acks.to_string() }
-}
-
 /// Takes back what a run left in force that was killed, before anything is measured.
 ///
 /// # Errors
@@ -286,7 +280,7 @@ pub(crate) fn entry_of(target: &str, workload: &str, knob: &TriedKnob, run: &str
         rule: knob.comparison.design.rule.words.clone(),
         workload: workload.to_owned(),
         decision: knob.decision.label().to_owned(),
-        why: format!("acks={}. {}", acks_word(knob.durability.acks), why.join(" ")),
+        why: format!("acks={}. {}", hone_format::acks(knob.durability.acks), why.join(" ")),
         run: run.to_owned(),
         ..ledger::entry("host try").judged_by(&knob.comparison)
     }
@@ -385,7 +379,7 @@ impl Session<'_> {
         self.progress.line(&format!(
             "{} rounds under acks={}{}: {}",
             asked.rounds,
-            acks_word(part.workload.acks),
+            hone_format::acks(part.workload.acks),
             if part.anew { ", a target of its own for each window" } else { "" },
             what.join(", ")
         ));
@@ -542,7 +536,7 @@ impl Session<'_> {
         let broker = first.iter().filter_map(|window| window.environment.as_ref()?.broker_software.clone());
         Ok(HostTrial {
             target: asked.target.clone(),
-            load: show::window::load_words(&asked.workload),
+            load: hone_document::window::load_words(&asked.workload),
             workload: asked.workload.clone(),
             profile: asked.profile.clone(),
             rule: asked.rule(),

@@ -25,7 +25,7 @@ use super::kinds::{Kind, kept_name, perf};
 use super::provenance::{Part, WentIn};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Counting, failed};
-use crate::{diagnose, show};
+use crate::diagnose;
 use hone_experiment::arm::Reset;
 
 /// The builds of a search are as many as so many culprits need; with more of them innocent functions are left alone, too.
@@ -143,7 +143,7 @@ impl Bench<'_, '_> {
             let _ = fs::remove_file(&data);
             notes.push(format!("{words}: {}", hone_format::count(samples)));
             files.push((file, training.weight));
-            parts.push((index, kept, training.weight, show::window::load_words(&training.workload)));
+            parts.push((index, kept, training.weight, hone_document::window::load_words(&training.workload)));
         }
         let kind = event.words().to_owned();
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
@@ -178,7 +178,7 @@ impl Bench<'_, '_> {
             notes.push(format!("{}: {instructions} instructions of the program itself", traced.words));
             beside.extend(traced.notes);
             files.push((file, training.weight));
-            parts.push((index, kept, training.weight, show::window::load_words(&training.workload)));
+            parts.push((index, kept, training.weight, hone_document::window::load_words(&training.workload)));
         }
         // Of each training the same is to be said.
         notes.extend(beside);
@@ -484,7 +484,7 @@ impl Bench<'_, '_> {
         self.job.keep_program(&mut built)?;
         let note = format!(
             "{}; {}; {}",
-            show::optimization::rewriting(&rewriting),
+            hone_document::optimization::rewriting(&rewriting),
             super::shop::sizes(&built),
             checked.what
         );

@@ -13,7 +13,6 @@ use super::harm::STARTS;
 use super::kinds::{Kind as Kinds, perf};
 use super::sampling::over;
 use super::{Job, layouts};
-use crate::show;
 use hone_experiment::spec::ProfileWish;
 use hone_experiment::variants::{self, BASELINE, Made, Profile, Variant};
 
@@ -287,7 +286,11 @@ impl Plan<'_, '_> {
                     }
                 }
             }
-            self.line(&format!("# {what} with {}: {}", workload.name, show::window::load_words(workload)));
+            self.line(&format!(
+                "# {what} with {}: {}",
+                workload.name,
+                hone_document::window::load_words(workload)
+            ));
         }
     }
 
@@ -325,7 +328,11 @@ impl Plan<'_, '_> {
                 None => format!("{} pairs and {} of the control", settings.pairs, settings.control_pairs),
                 Some(_) => format!("{} rounds, all variants in each", settings.rounds),
             };
-            self.line(&format!("# {}: {how}; {}", workload.name, show::window::load_words(workload)));
+            self.line(&format!(
+                "# {}: {how}; {}",
+                workload.name,
+                hone_document::window::load_words(workload)
+            ));
         }
         for variant in variants.iter().filter(|variant| variant.judged) {
             if let Some(parent) = variant.parent {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::emulated::Traced;
 use super::steps::{Phase, Steps, Told};
 use super::{Job, Outcomes, in_a_line};
-use crate::{diagnose, show};
+use crate::diagnose;
 use hone_experiment::variants::{BASELINE, Made, Variant};
 
 /// What is kept of a trace beside its files.
@@ -52,7 +52,7 @@ impl Job<'_> {
                 Ok(diagnose::of_trace(&diagnose::run_of(&traced), &baseline.executable, source, &traced))
             })?;
             let note = match &found {
-                Ok(diagnosis) => show::diagnosis::sentence(diagnosis),
+                Ok(diagnosis) => hone_document::diagnosis::sentence(diagnosis),
                 Err(why) => format!("none: {why}"),
             };
             Ok(Told { result: found, note, command: None })

@@ -14,7 +14,6 @@ use super::Job;
 use super::cache::{self, Cache};
 use super::kinds::Kind;
 use super::steps::Told;
-use crate::show;
 use hone_experiment::spec::target::{Build, Cargo, Form, Go};
 use hone_experiment::variants;
 
@@ -133,7 +132,7 @@ impl<'a> Job<'a> {
         self.keep_program(&mut built)?;
         let mut note = format!("{note}; {}", sizes(&built));
         if let Some(coverage) = built.coverage() {
-            note.push_str(&format!(", {}", show::optimization::coverage(coverage)));
+            note.push_str(&format!(", {}", hone_document::optimization::coverage(coverage)));
         }
         Ok(Told { note, command: Some(built.command()), result: built })
     }

@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use super::check::trouble_of;
 use super::steps::Told;
 use super::{Job, Left};
-use crate::show;
 use hone_experiment::arm::{Arm, Place, Reset};
 use hone_experiment::bench;
 use hone_experiment::slow;
@@ -137,7 +136,7 @@ impl Job<'_> {
 
     /// All loads that train, in words.
     pub(super) fn loads_in_words(&self) -> Vec<String> {
-        let words = |training: &Training| show::window::load_words(&training.workload);
+        let words = |training: &Training| hone_document::window::load_words(&training.workload);
         self.experiment.training.iter().map(words).collect()
     }
 
@@ -320,7 +319,7 @@ impl Job<'_> {
             slow::words(wanted, counting.slow),
             stop.lost
         );
-        let load = show::window::load_words(&load);
+        let load = hone_document::window::load_words(&load);
         let load =
             if counted.is_empty() { load } else { format!("{load}; {}", counted.trim_end_matches("; ")) };
         Ok(Trained { words, load })

@@ -26,6 +26,7 @@ pub(crate) mod gate;
 pub(crate) mod placing;
 pub(crate) mod print;
 mod remote;
+pub(crate) mod text;
 
 use gate::{Closed, Finding, Gate, Rules, Stretch, Watched};
 use placing::placed;

@@ -240,7 +240,7 @@ fn host_trial(found: &HostTrial) -> Sketch {
 fn capacity(found: &Capacity) -> Sketch {
     Sketch {
         title: format!("{} under {}", found.variant, found.workload.name),
-        said: crate::show::curve::knee(found),
+        said: hone_document::curve::knee(found),
         ..Sketch::default()
     }
 }
@@ -273,14 +273,13 @@ mod tests {
 
     #[test]
     fn gates_trials_and_capacities_say_what_they_found() {
-        use crate::show::{commit_gate, host_trial};
-        let gate = |outcome, state| told(commit_gate::tests::gate(outcome, state));
+        let gate = |outcome, state| told(hone_experiment::fixture::gate(outcome, state));
         let worse = gate(GateOutcome::Worse, hone_record::GateState::Worse);
         let title = "orders: bbbbbbbbbb against aaaaaaaaaa".to_owned();
         assert_eq!(worse, (title.clone(), Some(Verdict::Worse), "failed: worse".to_owned()));
         let same = gate(GateOutcome::SameProgram, hone_record::GateState::Held);
         assert_eq!(same, (title, None, "passed: the same program".to_owned()));
-        let trial = host_trial::tests::trial(false);
+        let trial = hone_experiment::fixture::trial(false);
         let helped = trial.tried.iter().filter(|knob| knob.decision == Decision::Accepted).count();
         let (_, verdict, said) = told(trial.clone());
         assert_eq!(said, format!("{helped} of {} settings helped", trial.tried.len()));

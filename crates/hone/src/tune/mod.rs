@@ -9,6 +9,7 @@ pub(crate) mod forbid;
 mod harm;
 mod lasting;
 pub(crate) mod of_host;
+pub(crate) mod plan_text;
 pub(crate) mod propose;
 pub(crate) mod rank;
 pub(crate) mod session;

@@ -11,7 +11,6 @@ use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_forc
 use crate::batch::prove::{ASKED, Asked};
 use crate::batch::step::Step;
 use crate::cmd::context::CliContext;
-use crate::show;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::left;
@@ -111,7 +110,9 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         proof,
         notes,
     };
-    cli.show_found("caching-card", &card, |card| format!("{}\n{places}", show::caching::text(card)))?;
+    cli.show_found("caching-card", &card, |card| {
+        format!("{}\n{places}", crate::batch::caching_text::text(card))
+    })?;
     Ok(Ending::Done)
 }
 

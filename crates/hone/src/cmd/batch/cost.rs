@@ -11,7 +11,7 @@ use hone_record::{BatchCost, WatchedTopic};
 
 use super::metrics::Prometheus;
 use crate::cmd::context::CliContext;
-use crate::show::batch_cost as shown;
+use hone_document::batch_cost as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Meter, Seen, kept, points};
 

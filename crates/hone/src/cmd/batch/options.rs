@@ -12,7 +12,6 @@ use crate::batch::step::Step;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
-use crate::show;
 use hone_experiment::ending::Usage;
 use hone_experiment::meter::Metrics;
 use hone_experiment::progress::Progress;
@@ -150,7 +149,7 @@ impl ProofOptions {
             load: format!(
                 "{} records/s of {} by {} producers to {} partitions",
                 hone_format::exact(workload.requests_per_s),
-                show::window::record_words(&workload),
+                hone_document::window::record_words(&workload),
                 workload.connections,
                 workload.partitions
             ),

@@ -20,7 +20,7 @@ use crate::batch::advise::MOST_REPLAYED;
 use crate::batch::replaying::{self, Question, Wish};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::show::batch_plan as shown;
+use hone_document::batch_plan as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Meter, Seen, kept, points};
 use hone_experiment::notation::share;

@@ -19,7 +19,6 @@ use crate::batch::replica::{self, Today, Unlike};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::context::CliContext;
 use crate::cmd::report;
-use crate::show;
 use hone_experiment::arm::Place;
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::{RunFolder, read_record};
@@ -179,7 +178,7 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
     cli.show(found, |found| {
         format!(
             "{}\nNow make the change, give it more than {last_s} s, and then: hone batch prove --resume {}\n",
-            show::xray::text(found, true),
+            hone_document::xray::text(found, true),
             folder.path().display()
         )
     })?;
@@ -209,7 +208,7 @@ fn second_look(
         bail!("{} holds no look at a topic; begin again", folder.path().display());
     };
     let found = live::beside(asked, before, after);
-    cli.show_found("batch-before-after", &found, show::before_after::text)?;
+    cli.show_found("batch-before-after", &found, crate::batch::before_after::text)?;
     Ok(Ending::Done)
 }
 
@@ -243,7 +242,8 @@ fn go(
         error.context(way_on)
     })?;
     let text = |proof: &Proof| {
-        let told = if markdown { show::proof::markdown(proof) } else { show::proof::text(proof) };
+        let told =
+            if markdown { hone_document::proof::markdown(proof) } else { hone_document::proof::text(proof) };
         format!("{told}\n{places}")
     };
     let ending = ending(&proof);
@@ -275,7 +275,7 @@ pub(super) fn measured(
     let session = Session { asked, folder, home, security, runner: &runner, progress };
     let proof = session.run()?;
     let record = folder.write_record("proof.json", proof.clone())?;
-    folder.write_text("proof.md", &show::proof::markdown(&proof))?;
+    folder.write_text("proof.md", &hone_document::proof::markdown(&proof))?;
     let page = report::write(&record, None)?;
     Ok((proof, format!("Record: {}\nPage: {}\n", record.display(), page.display())))
 }

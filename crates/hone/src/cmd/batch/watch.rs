@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::super::heatmap::look;
 use super::metrics::Prometheus;
 use crate::cmd::context::{CliContext, reader_is_gone};
-use crate::show::batch_watch::{self as shown, Strip};
+use hone_document::batch_watch::{self as shown, Strip};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
 

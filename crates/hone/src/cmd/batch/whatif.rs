@@ -15,7 +15,7 @@ use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
-use crate::show::whatif as shown;
+use hone_document::whatif as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::ledger;
 

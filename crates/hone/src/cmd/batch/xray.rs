@@ -15,7 +15,7 @@ use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::show::xray as shown;
+use hone_document::xray as shown;
 use hone_experiment::ending::Ending;
 use hone_experiment::moment::now_ms;
 

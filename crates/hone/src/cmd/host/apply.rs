@@ -14,8 +14,7 @@ use hone_host::{origin, saved_plan};
 use super::book::Book;
 use super::plan::{What, kept, made};
 use crate::cmd::context::CliContext;
-use crate::show;
-use crate::show::host::Made;
+use hone_document::host::Made;
 use hone_experiment::ending::{Ending, NotItsOwn, Usage};
 use hone_experiment::guard;
 
@@ -88,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, cli: &CliCont
     let made = Made { plan, applied };
     let entered =
         made.applied.as_ref().map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, cli));
-    cli.show_found("host-applied", &made, show::host::applied)?;
+    cli.show_found("host-applied", &made, hone_document::host::applied)?;
     entered.map(|()| Ending::Done)
 }
 

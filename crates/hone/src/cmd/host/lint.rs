@@ -10,7 +10,6 @@ use hone_host::{lint, relevance};
 
 use super::plan::On;
 use crate::cmd::context::CliContext;
-use crate::show;
 use hone_experiment::ending::Ending;
 
 /// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
@@ -59,6 +58,6 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
     let found = lint::lint(&files, &texts, &data, &facts);
     let ending = if found.is_clean() { Ending::Done } else { Ending::CouldNot };
-    cli.show_found("host-lint", &found, show::host_lint::lint)?;
+    cli.show_found("host-lint", &found, hone_document::host_lint::lint)?;
     Ok(ending)
 }

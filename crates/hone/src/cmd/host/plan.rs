@@ -13,7 +13,6 @@ use hone_host::relevance;
 use hone_host::saved_plan::{self, SavedPlan, SavedPlanError};
 
 use crate::cmd::context::CliContext;
-use crate::show;
 use hone_experiment::ending::{Ending, Usage};
 
 /// Say what a profile would change on this host, why, who says so, what it risks, and what can't matter here.
@@ -141,6 +140,6 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     if let Some(path) = &arguments.save {
         keep(path, plan.clone(), root)?;
     }
-    cli.show_found("host-plan", &plan, show::host::plan)?;
+    cli.show_found("host-plan", &plan, hone_document::host::plan)?;
     Ok(Ending::Done)
 }

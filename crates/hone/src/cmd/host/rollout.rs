@@ -16,9 +16,8 @@ use crate::cmd::context::{CliContext, default_runs, print};
 use crate::kubernetes::SECRETS;
 use crate::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
 use crate::rollout::print::{self as printing, Kubernetes, Play};
+use crate::rollout::text::Gates;
 use crate::rollout::{self, CANARY_TOPIC, Settings, Source};
-use crate::show;
-use crate::show::rollout::Gates;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::moment::now_unix_ms;
@@ -159,14 +158,14 @@ const KEPT_FORMAT: u32 = 1;
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(run) = &arguments.inspect {
-        cli.show_found("host-rollout", &rollout::inspect(run)?, show::rollout::report)?;
+        cli.show_found("host-rollout", &rollout::inspect(run)?, crate::rollout::text::report)?;
         return Ok(Ending::Done);
     }
     if let Some(run) = &arguments.undo {
         let security = arguments.security.security()?;
         let undone = rollout::undo(&RunFolder::open(run)?, &security, &cli.progress)?;
         let whole = undone.iter().all(|host| host.whole);
-        cli.show_found("host-rollout-undone", &undone, |undone| show::rollout::undone(undone))?;
+        cli.show_found("host-rollout-undone", &undone, |undone| crate::rollout::text::undone(undone))?;
         return Ok(if whole { Ending::Done } else { Ending::CouldNot });
     }
     if let Some(run) = &arguments.resume {
@@ -200,7 +199,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 }
 
 fn told(report: &rollout::Report, cli: &CliContext) -> Result<Ending> {
-    cli.show_found("host-rollout", report, show::rollout::report)?;
+    cli.show_found("host-rollout", report, crate::rollout::text::report)?;
     Ok(match (&report.halted, report.worse) {
         (None, _) => Ending::Done,
         (Some(_), true) => Ending::Worse,
@@ -333,7 +332,11 @@ fn gates(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?;
     }
     let closed = findings.iter().any(|finding| finding.bad);
-    cli.show_found("host-gates", &Gates { health, findings, latencies, remarks }, show::rollout::gates)?;
+    cli.show_found(
+        "host-gates",
+        &Gates { health, findings, latencies, remarks },
+        crate::rollout::text::gates,
+    )?;
     Ok(match (worse, closed) {
         (true, _) => Ending::Worse,
         (false, true) => Ending::CouldNot,

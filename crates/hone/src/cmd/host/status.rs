@@ -18,8 +18,7 @@ use hone_tool::interrupt;
 
 use super::plan::On;
 use crate::cmd::context::CliContext;
-use crate::show;
-use crate::show::host::{Change, KnobSeen, Status, Unreadable};
+use hone_document::host::{Change, KnobSeen, Status, Unreadable};
 use hone_experiment::ending::Ending;
 
 /// Show every knob with its value, who set it and whether it can matter here, and what delays a broker on this host already.
@@ -42,7 +41,7 @@ const FSYNC_WRITES: usize = 100;
 
 pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("watching the kernel's counters");
-    cli.show_found("host-status", &look(arguments, root)?, show::host::status)?;
+    cli.show_found("host-status", &look(arguments, root)?, hone_document::host::status)?;
     Ok(Ending::Done)
 }
 

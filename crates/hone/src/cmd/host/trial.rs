@@ -22,8 +22,7 @@ use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::report;
 use crate::host::candidate::{Given, Sorted, sorted};
 use crate::host::service::{Service, load};
-use crate::host::trial::{ASKED, Asked, Session, acks_word, sweep};
-use crate::show;
+use crate::host::trial::{ASKED, Asked, Session, sweep};
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
@@ -154,11 +153,11 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     let mut asked = asked(arguments, root, cli)?;
     asked.check()?;
     if arguments.dry_run {
-        cli.show_found("host-try-plan", &asked, show::host_trial::dry)?;
+        cli.show_found("host-try-plan", &asked, crate::host::plan_text::dry)?;
         return Ok(Ending::Done);
     }
     if asked.candidates.is_empty() {
-        bail!("nothing is left to try:\n{}", show::host_trial::untried(&asked.untried));
+        bail!("nothing is left to try:\n{}", hone_document::host_trial::untried(&asked.untried));
     }
     if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
         bail!(Usage(format!("--data {} is no folder", data.display())));
@@ -211,10 +210,14 @@ fn go(
         format!("go on after the last round with: hone host try --resume {}", folder.path().display())
     })?;
     let record = folder.write_record("host-trial.json", trial.clone())?;
-    folder.write_text("host-trial.md", &show::host_trial::markdown(&trial))?;
+    folder.write_text("host-trial.md", &hone_document::host_trial::markdown(&trial))?;
     let page = report::write(&record, None)?;
     let text = |trial: &HostTrial| {
-        let told = if markdown { show::host_trial::markdown(trial) } else { show::host_trial::text(trial) };
+        let told = if markdown {
+            hone_document::host_trial::markdown(trial)
+        } else {
+            hone_document::host_trial::text(trial)
+        };
         format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
     };
     let ending = ending(&trial);
@@ -352,7 +355,7 @@ fn limits(asked: &Asked, obstacles: &[String], is_program: bool) -> Vec<String> 
     }
     if !asked.acks.is_empty() {
         let classes: Vec<String> =
-            asked.acks.iter().map(|acks| format!("acks={}", acks_word(*acks))).collect();
+            asked.acks.iter().map(|acks| format!("acks={}", hone_format::acks(*acks))).collect();
         limits.push(format!(
             "{} are promises of different strength (durability classes). Each row is judged against its own class only: a difference between \
              classes is the price of a promise, and no tuning.",

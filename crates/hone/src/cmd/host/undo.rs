@@ -9,8 +9,7 @@ use serde::Serialize;
 
 use super::book::Book;
 use crate::cmd::context::CliContext;
-use crate::show;
-use crate::show::host::Found;
+use hone_document::host::Found;
 use hone_experiment::ending::Ending;
 
 /// Keep a change, the last one unless named: its guard is told to go, and the next boot gets the same values.
@@ -96,21 +95,19 @@ pub(crate) struct Guard {
     id: String,
 }
 
-impl Found {
-    fn ending(&self) -> Ending {
-        let is_whole = |change: &Recovered| match change {
-            Recovered::TakenBack(back) => back.is_whole(),
-            Recovered::Waiting { .. } | Recovered::InForce { .. } => true,
-            Recovered::Unreadable { .. } => false,
-        };
-        if self.changes.iter().all(is_whole) { Ending::Done } else { Ending::CouldNot }
-    }
+fn ending(found: &Found) -> Ending {
+    let is_whole = |change: &Recovered| match change {
+        Recovered::TakenBack(back) => back.is_whole(),
+        Recovered::Waiting { .. } | Recovered::InForce { .. } => true,
+        Recovered::Unreadable { .. } => false,
+    };
+    if found.changes.iter().all(is_whole) { Ending::Done } else { Ending::CouldNot }
 }
 
 pub(crate) fn confirm(arguments: &Confirm, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
     let confirmed = commit::confirm(root, arguments.which.id(), !arguments.this_boot)?;
     let entered = book.confirmed(&confirmed, cli);
-    cli.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
+    cli.show_found("host-confirmed", &confirmed, hone_document::host::confirmed)?;
     entered.map(|()| Ending::Done)
 }
 
@@ -155,7 +152,7 @@ pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, cli: &CliContext) ->
     let unreadable = known.unreadable.into_iter();
     changes.extend(unreadable.map(|one| Recovered::Unreadable { id: one.id, why: one.why.to_string() }));
     let mut found = Found { changes, uninstalled: false };
-    if found.ending() == Ending::Done {
+    if ending(&found) == Ending::Done {
         commit::forget(root)?;
         found.uninstalled = true;
     }
@@ -163,8 +160,8 @@ pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, cli: &CliContext) ->
 }
 
 fn told(found: Found, cli: &CliContext) -> Result<Ending> {
-    let ending = found.ending();
-    cli.show_found("host-taken-back", &found, show::host::taken_back)?;
+    let ending = ending(&found);
+    cli.show_found("host-taken-back", &found, hone_document::host::taken_back)?;
     Ok(ending)
 }
 

@@ -1,0 +1,200 @@
+//! What a pilot promises, as text.
+
+use hone_format::{change_size, duration, exact_percent, percent};
+use hone_record::{Pilot, Promise};
+
+use crate::table::table;
+use crate::wrapped;
+
+/// An effect that nobody could miss: what is only found beyond it can't be decided with these pairs.
+const HARDLY: f64 = 1.25;
+
+/// The plan in one paragraph.
+pub fn headline(pilot: &Pilot) -> String {
+    wrapped(&sentence(pilot))
+}
+
+/// The plan on one line.
+pub fn sentence(pilot: &Pilot) -> String {
+    let mut text = format!(
+        "Plan: {} A/B pairs and {} A/A pairs, the {} of the pilot among them; {} more.",
+        pilot.planned_pairs,
+        pilot.planned_control_pairs,
+        pilot.pairs,
+        duration(pilot.rest_s)
+    );
+    if let Some(why) = &pilot.no_promise {
+        text.push_str(&format!(" Nothing is promised: {why}."));
+    }
+    if let Some(primary) = pilot.metrics.first() {
+        text.push_str(&format!(" {} can show {}.", primary.metric.label(), smallest(primary)));
+        if let (Some(effect), Some(power)) = (pilot.effect_ratio, primary.power_for_effect) {
+            let needed = match primary.pairs_needed {
+                Some(pairs) => format!("{pairs} pairs would find it in four of five runs"),
+                None => "no number of pairs would do with this control".to_owned(),
+            };
+            text.push_str(&format!(
+                " An effect of {} will be found with a probability of {:.0} % if the noise stays like the pilot's{}; {needed}.",
+                exact_percent(effect - 1.0),
+                power * 100.0,
+                with_tail(primary)
+            ));
+        }
+    }
+    let limit = pilot.effect_ratio.unwrap_or(HARDLY);
+    let beyond = |promise: &&Promise| promise.detectable_ratio.is_none_or(|ratio| ratio > limit);
+    let undecided: Vec<String> = pilot
+        .metrics
+        .iter()
+        .skip(1)
+        .filter(beyond)
+        .map(|promise| format!("{} ({})", promise.metric.label(), smallest(promise)))
+        .collect();
+    if !undecided.is_empty() {
+        let what =
+            pilot.effect_ratio.map(|effect| format!(" for an effect of {}", exact_percent(effect - 1.0)));
+        text.push_str(&format!(
+            " Can't be decided here{}: {}.",
+            what.unwrap_or_default(),
+            undecided.join(", ")
+        ));
+    }
+    text
+}
+
+/// The plan with what it promises for every metric.
+pub fn text(pilot: &Pilot, budget_s: f64) -> String {
+    let with_effect = pilot.effect_ratio.is_some();
+    let mut head = vec!["metric".to_owned(), "spread".to_owned(), "smallest effect found".to_owned()];
+    if let Some(effect) = pilot.effect_ratio {
+        head.push(format!("chance to find {}", exact_percent(effect - 1.0)));
+        head.push("pairs it needs".to_owned());
+    }
+    let row = |promise: &Promise| {
+        let mut row = vec![
+            promise.metric.label().to_owned(),
+            percent(promise.log_ratio_sd),
+            promise.detectable_ratio.map_or("> 100000 %".to_owned(), change_size),
+        ];
+        if with_effect {
+            row.push(promise.power_for_effect.map_or("-".to_owned(), chance));
+            row.push(promise.pairs_needed.map_or("> 10000".to_owned(), |pairs| pairs.to_string()));
+        }
+        row
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(pilot.metrics.iter().map(row)).collect();
+    let table = if pilot.metrics.is_empty() { String::new() } else { table(&rows) };
+    let mut out = format!("{}\n\n{table}", headline(pilot));
+    for (metric, reason) in &pilot.not_planned {
+        out.push_str(&format!("  {}: {reason}\n", metric.label()));
+    }
+    out.push_str(&format!(
+        "\n{}\n",
+        wrapped(&format!(
+            "From {} A/A pairs in {}, for a budget of {}. Spread: standard deviation of the ratio of the two windows of a pair. \
+             Smallest effect found: with a probability of {:.0} %, by the rule in design.json, control included, if the noise \
+             stays like the pilot's; a disturbance that the pilot did not meet makes it larger.",
+            pilot.pairs,
+            duration(pilot.took_s),
+            duration(budget_s),
+            pilot.power * 100.0
+        ))
+    ));
+    out
+}
+
+/// A pilot of a few pairs meets a disturbance that comes now and then, or does not.
+fn with_tail(promise: &Promise) -> String {
+    let said = |power: f64| format!(" ({} if one pair in ten scatters five times as far)", chance(power));
+    promise.power_with_tail.map(said).unwrap_or_default()
+}
+
+/// A simulated probability, in whole per cent.
+fn chance(share: f64) -> String {
+    exact_percent((share * 100.0).round() / 100.0)
+}
+
+fn smallest(promise: &Promise) -> String {
+    promise.detectable_ratio.map_or("nothing".to_owned(), |ratio| format!("{} or more", change_size(ratio)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::Metric;
+
+    fn pilot(effect: Option<f64>) -> Pilot {
+        let promise = |metric, detectable_ratio| Promise {
+            metric,
+            log_ratio_sd: 0.1,
+            detectable_ratio,
+            pairs_needed: effect.map(|_| 21),
+            power_for_effect: effect.map(|_| 0.62),
+            power_with_tail: effect.map(|_| 0.41),
+        };
+        Pilot {
+            pairs: 6,
+            took_s: 58.0,
+            planned_pairs: 14,
+            planned_control_pairs: 8,
+            rest_s: 150.0,
+            effect_ratio: effect,
+            power: 0.8,
+            metrics: vec![
+                promise(Metric::CpuPerRecord, Some(1.08)),
+                promise(Metric::LatencyP50, Some(1.07)),
+                promise(Metric::LatencyP99, Some(1.77)),
+            ],
+            no_promise: None,
+            not_planned: [(Metric::LatencyP999, "a p99.9 needs 10000 requests".to_owned())].into(),
+        }
+    }
+
+    fn unwrapped(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_headline_says_pairs_time_and_what_is_beyond_reach() {
+        let said = unwrapped(&headline(&pilot(None)));
+        for part in [
+            "14 A/B pairs",
+            "2 min 30 s more",
+            "CPU per record can show 8.0 % or more",
+            "Can't be decided here: p99 (77.0 % or more)",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let said = unwrapped(&headline(&pilot(Some(1.05))));
+        for part in [
+            "An effect of 5 % will be found with a probability of 62 % if the noise stays like the pilot's",
+            "(41 % if one pair in ten scatters five times as far); 21 pairs would",
+            "p50 (7.0 % or more), p99 (77.0 % or more)",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_promised_the_reason_is_told_and_no_table() {
+        let why = Some("the pilot's pairs share a build".to_owned());
+        let said = unwrapped(&text(&Pilot { metrics: vec![], no_promise: why, ..pilot(Some(1.05)) }, 300.0));
+        assert!(said.contains("Nothing is promised: the pilot's pairs share a build."), "{said}");
+        assert!(!said.contains("chance to find") && !said.contains("can show"), "{said}");
+    }
+
+    #[test]
+    fn the_table_has_every_metric() {
+        let said = unwrapped(&text(&pilot(Some(1.05)), 300.0));
+        for part in [
+            "chance to find 5 %",
+            "62 %",
+            "77.0 %",
+            "p99.9: a p99.9 needs 10000 requests",
+            "budget of 5 min",
+            "a disturbance that the pilot did not meet",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Plain text tables.
+
+use crate::plain;
+
+/// Rows of equal length become aligned lines: the first column to the left, the others to the right. Cells can hold foreign names: what a
+/// terminal would obey is not shown.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let padding = " ".repeat(width - cell.chars().count());
+            if column == 0 { format!("{cell}{padding}") } else { format!("{padding}{cell}") }
+        });
+        format!("  {}\n", cells.collect::<Vec<_>>().join("   ")).trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What would end a cell, or begin something else, is written so that it does not.
+pub fn in_a_cell(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut out = String::with_capacity(line.len());
+    for letter in line.chars() {
+        match letter {
+            // Pictures and links of somebody else's text would be loaded and followed, and a name behind @ be told.
+            '\\' | '|' | '`' | '[' | ']' | '!' => out.extend(['\\', letter]),
+            '<' => out.push_str("&lt;"),
+            '@' => out.push_str("@\u{200b}"),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [["a", "µs", "x"], ["long", "12", ""]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "  a      µs   x\n  long   12\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_shown() {
+        let rows = [["client", "rate"], ["a\u{1b}[2J\nb", "1"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "  client    rate\n  a?[2J?b      1\n");
+    }
+}

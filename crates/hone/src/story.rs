@@ -14,9 +14,7 @@ use hone_record::{
 use serde::Deserialize;
 
 use crate::batch::prove;
-use crate::gate;
 use crate::host::trial;
-use crate::optimize::ledger as edges;
 use crate::tune::book;
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::TRIED;
@@ -24,6 +22,8 @@ use hone_experiment::ledger::{
     self, NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of,
 };
 use hone_experiment::reader::{self, Reader, record as record_by};
+use hone_optimize::gate;
+use hone_optimize::ledger as edges;
 
 /// The note of `hone tune` that has the ceilings of the builds that it made: their run ends before it has a record of its own.
 pub(crate) const CEILINGS: &str = "ceilings.json";

@@ -15,14 +15,14 @@ use hone_record::{Category, Diagnosed, Diagnosis, Evidence, LedgerEntry, Shift};
 use hone_tool::System;
 
 use crate::cmd::context::{CliContext, default_runs};
-use crate::diagnose;
-use crate::diagnose::branched;
-use crate::diagnose::gate::{self, Budget, Gate, Subject};
-use crate::optimize::{self, Job};
 use crate::output::Output;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::{bench, ledger, spec};
+use hone_optimize::Job;
+use hone_optimize::diagnose;
+use hone_optimize::diagnose::branched;
+use hone_optimize::diagnose::gate::{self, Budget, Gate, Subject};
 
 /// More than this is no output of `perf stat`, and no file of callgrind's.
 const MOST_BYTES: u64 = 256 << 20;
@@ -179,7 +179,7 @@ fn of_experiment(file: &Path, arguments: &Arguments, cli: &CliContext) -> Result
     for workload in experiment.training.iter().map(|training| &training.workload).chain(&experiment.judging) {
         bench::check(workload)?;
     }
-    let workload = optimize::workload(&experiment, arguments.workload.as_deref())
+    let workload = hone_optimize::workload(&experiment, arguments.workload.as_deref())
         .with_context(|| file.display().to_string())?;
     let purpose = arguments.purpose(Subject {
         program: experiment.name.clone(),
@@ -199,8 +199,8 @@ fn of_experiment(file: &Path, arguments: &Arguments, cli: &CliContext) -> Result
         progress: &cli.progress,
         only: None,
     };
-    let program = optimize::program_to_diagnose(&job, arguments.program.as_deref())?;
-    purpose.serve(cli, folder.path(), || optimize::diagnose(&job, workload, &program))
+    let program = hone_optimize::program_to_diagnose(&job, arguments.program.as_deref())?;
+    purpose.serve(cli, folder.path(), || hone_optimize::diagnose(&job, workload, &program))
 }
 
 fn of_command(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
@@ -299,7 +299,7 @@ fn hold(
         notes: found.diagnosis.notes.clone(),
         next: if is_worse { next.into() } else { Vec::new() },
     };
-    cli.show_found("gate", &gate, crate::diagnose::gate_text::text)?;
+    cli.show_found("gate", &gate, hone_optimize::diagnose::gate_text::text)?;
     Ok(if is_worse { Ending::Worse } else { Ending::Done })
 }
 
@@ -324,7 +324,7 @@ fn learn(
     }
     let budget = gate::learn(subject.clone(), of, &all);
     Output::claim(path)?.keep(budget.text())?;
-    cli.show_found("budget", &budget, |budget| crate::diagnose::gate_text::learned(budget, path))?;
+    cli.show_found("budget", &budget, |budget| hone_optimize::diagnose::gate_text::learned(budget, path))?;
     Ok(Ending::Done)
 }
 

@@ -11,13 +11,13 @@ use hone_tool::{System, interrupt};
 
 use super::report;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::gate::choice::{self, FileOf, Texts};
-use crate::gate::git::{self, Repository};
-use crate::gate::papers::{self, Came};
-use crate::gate::{self, Asked, Named, SNAPSHOT, Session, hold};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::spec::{self, Experiment};
+use hone_optimize::gate::choice::{self, FileOf, Texts};
+use hone_optimize::gate::git::{self, Repository};
+use hone_optimize::gate::papers::{self, Came};
+use hone_optimize::gate::{self, Asked, Named, SNAPSHOT, Session, hold};
 
 /// Hold a commit against the one that it builds on, and fail when the service became slower.
 ///
@@ -201,7 +201,9 @@ fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.dry_run {
         let count = experiment.judging.len();
         let rule = hold::rule(experiment.compare.primary, &experiment.gate, count, asked.require_power);
-        cli.show_found("gate-plan", &asked, |asked| crate::gate::plan_text::plan(asked, &experiment, &rule))?;
+        cli.show_found("gate-plan", &asked, |asked| {
+            hone_optimize::gate::plan_text::plan(asked, &experiment, &rule)
+        })?;
         return Ok(Ending::Done);
     }
     let home = std::path::absolute(&arguments.output)?;

@@ -9,11 +9,11 @@ use hone_format::read_bytes;
 use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 
 use crate::cmd::context::{CliContext, paths};
-use crate::heat::{self, Source, Wish};
 use crate::output::Output;
 use hone_document::heat_blocks;
 use hone_document::heatmap::{self as shown, Look};
 use hone_experiment::ending::{Ending, Usage};
+use hone_optimize::heat::{self, Source, Wish};
 
 /// Columns where nobody says how many there are.
 const COLUMNS: usize = 80;

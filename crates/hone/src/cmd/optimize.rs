@@ -11,14 +11,15 @@ use hone_tool::{System, interrupt};
 
 use super::report;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::optimize::steps::{self, DoneStep, Phase, PhaseEnd};
-use crate::optimize::takes::{self, MAKING, Takes};
-use crate::optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
 use hone_experiment::bench;
 use hone_experiment::ending::Ending;
 use hone_experiment::folder::RunFolder;
+use hone_experiment::phase::Phase;
 use hone_experiment::spec::{self, Asked, Experiment};
+use hone_experiment::takes::{self, MAKING, Takes};
 use hone_experiment::variants::BASELINE;
+use hone_optimize::steps::{self, DoneStep, PhaseEnd};
+use hone_optimize::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
 ///

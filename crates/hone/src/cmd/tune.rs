@@ -13,7 +13,6 @@ use hone_tool::System;
 use super::security::SecurityOptions;
 use super::{optimize, report};
 use crate::cmd::context::{CliContext, default_runs};
-use crate::optimize::Findings;
 use crate::story;
 use crate::tune::estimate::Planned;
 use crate::tune::file::{Asked, Built, SHOWN, parse};
@@ -23,6 +22,7 @@ use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 use hone_experiment::standing::Standing;
 use hone_experiment::{arm, ledger, left, lever, targets};
+use hone_optimize::Findings;
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///

@@ -11,8 +11,8 @@ use super::candidate::Candidate;
 use super::file::{Asked, turns};
 use super::propose::{AtMost, at_most};
 use super::session::PILOT_PAIRS;
-use crate::optimize::takes::Takes;
 use hone_experiment::arm::is_address;
+use hone_experiment::takes::Takes;
 
 /// A start and a stop of a target that Hone starts take so long at most, and what comes before a window of one that runs. A choice: most brokers take a second.
 const START_MOST_S: f64 = 5.0;

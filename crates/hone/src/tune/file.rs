@@ -829,7 +829,7 @@ mod tests {
         );
         let asked = read(&PLAIN.replace("budget", &target)).unwrap();
         let builds =
-            |loads_s| crate::optimize::takes::Takes { loads_s: [0.0, loads_s, 0.0], ..Default::default() };
+            |loads_s| hone_experiment::takes::Takes { loads_s: [0.0, loads_s, 0.0], ..Default::default() };
         let told = |loads_s| {
             let estimate = asked.estimate(&hone_load::Security::default(), Some(&builds(loads_s))).unwrap();
             asked.has_time_for_builds(estimate.first_change_s)

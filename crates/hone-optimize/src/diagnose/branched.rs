@@ -1,0 +1,329 @@
+//! Profiles of BOLT as sources of the model: its text (`.fdata`) names functions and offsets, its pre-aggregated form has addresses. Both
+//! count branches of one program, which must be named. Rooms do not know each other, so here the one's records become the other's.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::BufRead;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::bolt::fdata::{self, Place, Reader, Record};
+use hone_diagnose::aggregated;
+use hone_diagnose::image::{self, Image};
+use hone_diagnose::model::{self, BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Object, Run};
+
+use hone_experiment::ending::Usage;
+
+/// From here on a profile is of another program.
+const MOST_FOREIGN: f64 = 0.5;
+/// Less is not worth a note.
+const TOLD_SHARE: f64 = 0.005;
+/// A bad line is shown as far as this.
+const SHOWN_BYTES: usize = 80;
+
+/// Profiles that are no map of code, by their first bytes: what they are, why not, and what to do.
+const REFUSED: [(&[u8], &str); 4] = [
+    (b"\xfflprofi\x81", NO_ADDRESSES),
+    (b"\x81rforpl\xff", NO_ADDRESSES),
+    (
+        b"PERFILE2",
+        "is perf's data, which is read twice, and so from a file alone\n  next: name the file in place of standard input",
+    ),
+    (
+        b"---\n",
+        "is a profile of BOLT's as YAML, whose blocks have numbers and no addresses\n  next: take it as text (perf2bolt --profile-format=fdata, \
+         or what an instrumented program writes by itself)",
+    ),
+];
+
+const NO_ADDRESSES: &str = "is a profile of clang's or rustc's: it has counters of functions by their names and no addresses, so it says what \
+                            ran and not where it lies\n  next: hone diagnose -- COMMAND traces the program itself; hone profile show tells what \
+                            is in this file";
+
+/// A profile as the model knows it.
+pub struct Read {
+    /// What ran.
+    pub run: Run,
+    /// What must be known of it.
+    pub notes: Vec<String>,
+}
+
+/// Whether the bytes begin as one of these profiles.
+pub fn is_profile(bytes: &[u8]) -> bool {
+    is_fdata(bytes) || aggregated::begins(beginning(bytes))
+}
+
+/// Whether a file begins as pre-aggregated branches, which can be read without being held.
+pub(crate) fn is_aggregated(head: &[u8]) -> bool {
+    !is_fdata(head) && aggregated::begins(head)
+}
+
+/// Reads a profile that [`is_profile`]; `name` is that of its file.
+///
+/// # Errors
+/// When no program is named, or the profile is broken, or of another program.
+pub fn read(bytes: &[u8], name: &str, program: Option<&Path>, depth: Depth) -> Result<Read> {
+    if !is_fdata(bytes) {
+        return read_aggregated(bytes, name, program, depth);
+    }
+    let program = Program::open(name, program)?;
+    let (counted, notes) = of_fdata(bytes, name, &program.file, program.path)?;
+    program.model(&counted, name, notes, depth)
+}
+
+/// Reads a profile that [`is_aggregated`], line by line.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_aggregated(
+    text: impl BufRead,
+    name: &str,
+    program: Option<&Path>,
+    depth: Depth,
+) -> Result<Read> {
+    let program = Program::open(name, program)?;
+    let cannot = || format!("{name} can't be read as pre-aggregated branches");
+    let counted = aggregated::read(text, program.image.build_id.as_deref()).with_context(cannot)?;
+    program.model(&counted, name, Vec::new(), depth)
+}
+
+/// What a profile was taken of.
+struct Program<'a> {
+    path: &'a Path,
+    file: Vec<u8>,
+    image: Image,
+}
+
+impl<'a> Program<'a> {
+    fn open(name: &str, path: Option<&'a Path>) -> Result<Self> {
+        let Some(path) = path else {
+            let told = format!(
+                "{name} counts branches of a program, and does not say where that lies\n  next: name the very file that it was taken of with --program"
+            );
+            return Err(Usage(told).into());
+        };
+        let file = fs::read(path).with_context(|| format!("the program {} can't be read", path.display()))?;
+        let image = Image::parse(&file).with_context(|| format!("{} is no program", path.display()))?;
+        if image.is_stripped() {
+            bail!(
+                "{} has no symbols, so branches can't be told by function\n  next: name the file as it was linked, before it was stripped",
+                path.display()
+            );
+        }
+        Ok(Self { path, file, image })
+    }
+
+    fn model(self, counted: &Branched, name: &str, mut notes: Vec<String>, depth: Depth) -> Result<Read> {
+        let Self { path: program, file, image } = self;
+        let foreign = model::foreign_share(&image, &file, counted);
+        let path = program.canonicalize().unwrap_or_else(|_| program.to_owned()).display().to_string();
+        let run = model::of_branches(Object { path, image: Some(image) }, &file, counted, depth);
+        if run.blocks.is_empty() || foreign > MOST_FOREIGN {
+            bail!("{name}: {}", not_of(program, foreign));
+        }
+        if foreign >= TOLD_SHARE {
+            notes.push(format!(
+                "{:.1} % of its branches begin where {} has none: is it another build?",
+                100.0 * foreign,
+                program.display()
+            ));
+        }
+        notes.push(format!(
+            "a profile counts branches (all of them where BOLT instrumented the program, samples where perf took them) and no instructions: \
+             what runs between follows from them, and an instruction is taken for {BYTES_OF_AN_INSTRUCTION} B (about the mean on x86-64; exact \
+             on aarch64)"
+        ));
+        Ok(Read { run, notes })
+    }
+}
+
+/// Why a file is refused that is a profile, and no map.
+///
+/// # Errors
+/// With the reason, where it is one.
+pub fn refuse(bytes: &[u8], name: &str) -> Result<()> {
+    match REFUSED.iter().find(|(begins, _)| bytes.starts_with(begins)) {
+        Some((_, why)) => bail!("{name} {why}"),
+        None => Ok(()),
+    }
+}
+
+/// Enough to know the kind by.
+fn beginning(bytes: &[u8]) -> &[u8] {
+    const ENOUGH: usize = 4096;
+    &bytes[..bytes.len().min(ENOUGH)]
+}
+
+fn is_fdata(bytes: &[u8]) -> bool {
+    let mut reader = Reader::new(bytes);
+    let head = reader.head();
+    head.bolted || head.samples.is_some() || reader.next().is_some_and(|first| first.is_ok())
+}
+
+fn not_of(program: &Path, foreign: f64) -> String {
+    let program = program.display();
+    let why = if foreign > MOST_FOREIGN {
+        format!("{:.0} % of its branches begin where {program} has none", 100.0 * foreign)
+    } else {
+        format!("none of its branches is in {program}")
+    };
+    format!(
+        "{why}, so it was taken of another one\n  next: name the very file that it was taken of with --program"
+    )
+}
+
+fn of_fdata(bytes: &[u8], name: &str, file: &[u8], program: &Path) -> Result<(Branched, Vec<String>)> {
+    let mut reader = Reader::new(bytes);
+    let head = reader.head().clone();
+    if head.samples.is_some() {
+        bail!(
+            "{name} holds plain samples (no_lbr): they say where time goes, and not how often code ran\n  next: {}",
+            aggregated::BRANCHES
+        );
+    }
+    let names = image::by_name(file).with_context(|| format!("{} is no program", program.display()))?;
+    let (mut counted, mut lost, mut all) = (Branched::default(), 0_u64, 0_u64);
+    for record in &mut reader {
+        let record = record.map_err(|bad| anyhow::anyhow!(bad_line(name, &bad)))?;
+        let Record::Branch { from, to, count, .. } = record else { continue };
+        let (leaves, enters) = (address(&from, &names), address(&to, &names));
+        let is_lost = |place: &Place<'_>, address: Option<u64>| {
+            address.is_none() && place.is_symbol() && !place.name.ends_with(PLT)
+        };
+        all = all.saturating_add(count);
+        if is_lost(&from, leaves) || is_lost(&to, enters) {
+            lost = lost.saturating_add(count);
+        }
+        counted.branches.push(Branch { from: leaves, to: enters, count });
+    }
+    if all == 0 {
+        bail!(
+            "{name} counts no branch: the program was killed before it wrote its profile, or nothing was sampled\n  next: take it again"
+        );
+    }
+    let share = lost as f64 / all as f64;
+    if share > MOST_FOREIGN {
+        bail!(
+            "{name}: {:.0} % of its branches are of functions that {} has not\n  next: name the very file that it was taken of with --program",
+            100.0 * share,
+            program.display()
+        );
+    }
+    let mut notes = Vec::new();
+    if share >= TOLD_SHARE {
+        notes.push(format!(
+            "{:.1} % of the branches are of functions that {} has not: they are left out",
+            100.0 * share,
+            program.display()
+        ));
+    }
+    if head.bolted {
+        notes.push(
+            "it was taken of a program that BOLT had rewritten, and is told by the places before".to_owned(),
+        );
+    }
+    Ok((counted, notes))
+}
+
+const PLT: &[u8] = b"@PLT";
+
+fn bad_line(name: &str, (line, what, text): &fdata::BadLine<'_>) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]);
+    format!("{name}, line {line}: {what}: \"{text}\"\n  next: take the profile again")
+}
+
+/// Where a place is linked; `None` is outside of the program. BOLT numbers functions of one name in the order of their addresses
+/// (`name/2`), and puts the file's name between where it knows that (`name/file.c/1`).
+fn address(place: &Place<'_>, names: &HashMap<String, Vec<(u64, u64)>>) -> Option<u64> {
+    if !place.is_symbol() || place.name.ends_with(PLT) {
+        return None;
+    }
+    let name = unescaped(place.name);
+    let all = |name: &str| names.get(name).filter(|places| !places.is_empty());
+    let (places, number) = match (all(&name), name.rsplit_once('/')) {
+        (Some(places), _) => (places, 1),
+        (None, Some((bare, number))) => {
+            let without_file = || bare.rsplit_once('/').and_then(|(bare, _)| all(bare));
+            (all(bare).or_else(without_file)?, number.parse::<usize>().ok()?)
+        }
+        (None, None) => return None,
+    };
+    let (begin, size) = *places.get(number.checked_sub(1)?)?;
+    // Beyond its end it is none of this function, and the name another one's.
+    (size == 0 || place.offset <= size).then(|| begin.checked_add(place.offset))?
+}
+
+/// A blank or a backslash stands behind a backslash.
+fn unescaped(name: &[u8]) -> String {
+    let mut plain = Vec::with_capacity(name.len());
+    let mut bytes = name.iter().copied();
+    while let Some(byte) = bytes.next() {
+        plain.push(if byte == b'\\' { bytes.next().unwrap_or(byte) } else { byte });
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_as_bolt_writes_it() {
+        let names: HashMap<String, Vec<(u64, u64)>> = [
+            ("main", vec![(0x1000, 0x40)]),
+            ("work", vec![(0x2000, 0x10), (0x3000, 0x10)]),
+            ("operator new", vec![(0x4000, 0)]),
+            ("a/1", vec![(0x5000, 8)]),
+        ]
+        .map(|(name, places)| (name.to_owned(), places))
+        .into();
+        let of = |kind, name: &str, offset| address(&Place { kind, name: name.as_bytes(), offset }, &names);
+        assert_eq!(of(1, "main", 0x10), Some(0x1010));
+        assert_eq!(
+            (of(2, "work/1", 4), of(1, "work/2", 4), of(2, "work/3", 4)),
+            (Some(0x2004), Some(0x3004), None)
+        );
+        assert_eq!(of(2, "work/dir/file.c/2", 0), None, "a folder is no file's name");
+        assert_eq!(of(2, "work/file.c/2", 0), Some(0x3000));
+        assert_eq!(of(1, r"operator\ new", 0x99), Some(0x4099));
+        assert_eq!((of(1, "a/1", 0), of(1, "main", 0x41), of(0, "main", 0)), (Some(0x5000), None, None));
+        assert_eq!((of(1, "main@PLT", 0), of(1, "work/0", 0), of(1, "gone", 0)), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_no_map_is_refused_with_the_way_out() {
+        let refused = |bytes: &[u8]| refuse(bytes, "x").unwrap_err().to_string();
+        assert!(refused(b"\xfflprofi\x81\x0c\0\0").contains("no addresses"));
+        assert!(refused(b"\x81rforpl\xff\x09\0").contains("hone diagnose -- COMMAND"));
+        assert!(refused(b"PERFILE2....").contains("name the file"));
+        assert!(refused(b"---\nheader:\n").contains("--profile-format=fdata"));
+        refuse(b"1 main 4 1 main 9 0 7\n", "x").unwrap();
+        assert!(is_profile(b"1 main 4 1 main 9 0 7\n") && is_profile(b"B 1 2 3 0\n"));
+        assert!(
+            !is_profile(b"")
+                && !is_profile(b"# callgrind format\n")
+                && !is_profile(b"     1.001 cpu-cycles\n")
+        );
+    }
+
+    #[test]
+    fn of_this_very_program_it_is_a_model_and_of_another_one_none() {
+        let program = std::env::current_exe().unwrap();
+        let told =
+            |text: &str, program: Option<&Path>| read(text.as_bytes(), "x.fdata", program, Depth::Edges);
+        let error = |text: &str, program: Option<&Path>| told(text, program).err().unwrap().to_string();
+        assert!(error("1 main 4 1 main 9 0 7\n", None).contains("--program"));
+        let of = |text: &str| error(text, Some(&program));
+        assert!(
+            of("1 there_is_none 4 1 there_is_none 9 0 7\n")
+                .contains("100 % of its branches are of functions")
+        );
+        assert!(of("no_lbr cycles\n1 main 4 7\n").contains("plain samples"));
+        assert!(of("1 main 4 1 main 9 0 7\n1 main\n").contains("x.fdata, line 2"));
+        assert!(of("1 main 4 1 main 9 0 0\n").contains("counts no branch"));
+        assert!(of("B 7fffffff0000 7fffffff1000 5 0\n").contains("none of its branches is in"));
+        let read = told("0 [unknown] 0 1 main 0 0 5\n", Some(&program)).unwrap();
+        assert_eq!(read.run.function_of(&read.run.blocks[0]), Some("main"));
+        assert!(read.notes.iter().any(|note| note.contains("taken for 4 B")), "{:?}", read.notes);
+    }
+}

@@ -1,0 +1,399 @@
+//! A gate for CI: figures of a layout, held against what was learned of them. They come of an exact trace, so a machine without counters
+//! and with noisy neighbours gives the same as any other. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hone_diagnose::cache::{LINE_BITS, MODELS};
+use hone_diagnose::model::{LARGE_PAGE_BITS, PAGE_BITS};
+use hone_record::{CodeLayout, Evidence};
+use serde::{Deserialize, Serialize};
+
+use hone_document::diagnosis::unit;
+
+/// How much a figure of a fixed input may grow where all repeats were the same: another version of a library moves it a little.
+const LEAST_TOLERANCE: f64 = 0.01;
+/// The same of a load: its rate is made to fit the machine, so that fewer requests weigh what ran once more. A broker on a machine that was
+/// busy did a quarter fewer of them, and 6 % more lines held 99 % of its execution, after repeats that had differed by less than 3 %.
+const LEAST_TOLERANCE_OF_A_LOAD: f64 = 0.1;
+/// Where they differed: so many times their spread, since a few repeats do not see all of it.
+const TIMES_THE_SPREAD: f64 = 2.0;
+/// Misses and pages below this are too few for shares to say anything.
+const SLACK_PER_1000: f64 = 0.05;
+const SLACK_UNITS: f64 = 1.0;
+/// Structures whose misses are held: what a layout changes, and not what a longer run would change as well (an L2 is never full of code).
+const HELD_STRUCTURES: [&str; 2] = ["L1i", "iTLB"];
+const TAKEN: &str = "branches taken in 1,000 instructions";
+const INSTRUCTIONS: &str = "instructions";
+const OF_AN_OPERATION: &str = "instructions of an operation";
+
+/// What is traced. Figures of one are never held against those of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The file name of a command's program, or the name of an experiment.
+    pub program: String,
+    /// The load of an experiment; a command has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Where the figures come from.
+    pub evidence: Evidence,
+}
+
+/// What may be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// The program that it was learned of.
+    pub program: String,
+    /// The load that it was learned under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Where its figures come from.
+    pub evidence: Evidence,
+    /// What was traced, in words, for who reads it.
+    #[serde(default)]
+    pub of: String,
+    /// By name.
+    pub figures: BTreeMap<String, Allowed>,
+}
+
+/// What a figure may be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowed {
+    /// As it was learned.
+    pub value: f64,
+    /// It may be this share above.
+    pub tolerance: f64,
+}
+
+/// One figure now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Held {
+    /// The figure.
+    pub name: String,
+    /// What the budget allows.
+    #[serde(flatten)]
+    pub allowed: Allowed,
+    /// The most that it may be.
+    pub most: f64,
+    /// `None` where this run does not have it.
+    pub now: Option<f64>,
+    /// How it compares.
+    pub outcome: Outcome,
+}
+
+/// A run held against a budget.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gate {
+    /// The budget's file.
+    pub budget: String,
+    /// What was diagnosed.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// What was traced now, in words.
+    pub source: String,
+    /// Whether any figure is beyond its budget.
+    pub is_worse: bool,
+    /// Each figure beside its budget.
+    pub figures: Vec<Held>,
+    /// What must be known of it.
+    pub notes: Vec<String>,
+    /// What to do, where something is worse.
+    pub next: Vec<String>,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Within what is allowed.
+    Within,
+    /// Below by more than the tolerance: worth learning anew.
+    Better,
+    /// Beyond what is allowed.
+    Worse,
+    /// The figure is not there.
+    Missing,
+}
+
+impl Outcome {
+    /// A figure that is gone can hide anything.
+    pub fn fails(self) -> bool {
+        matches!(self, Self::Worse | Self::Missing)
+    }
+}
+
+fn misses_of(structure: &str) -> String {
+    format!("{structure}, misses in 1,000 instructions")
+}
+
+fn units_of(bytes: u64) -> String {
+    format!("{} that hold 99 % of the execution", unit(bytes))
+}
+
+fn is_held(structure: &str) -> bool {
+    HELD_STRUCTURES.iter().any(|held| structure.starts_with(held))
+}
+
+/// Every figure that a budget can hold.
+fn known() -> impl Iterator<Item = String> {
+    let structures = MODELS.iter().map(|model| model.name).filter(|name| is_held(name)).map(misses_of);
+    let units = [LINE_BITS, PAGE_BITS, LARGE_PAGE_BITS].map(|bits| units_of(1 << bits));
+    structures.chain(units).chain([TAKEN, INSTRUCTIONS, OF_AN_OPERATION].map(str::to_owned))
+}
+
+/// The figures of a layout by their names. `operations` are those of its load, where there is one. Instructions are among them since figures
+/// in 1,000 instructions fall, too, when more instructions run.
+pub fn figures(layout: &CodeLayout, operations: Option<u64>) -> BTreeMap<String, f64> {
+    let held = layout.misses.iter().filter(|missed| is_held(&missed.structure));
+    let mut figures: BTreeMap<String, f64> =
+        held.map(|missed| (misses_of(&missed.structure), missed.per_1000)).collect();
+    if let Some(taken) = layout.taken_per_1000 {
+        figures.insert(TAKEN.to_owned(), taken);
+    }
+    for footprint in &layout.footprints {
+        figures.insert(units_of(footprint.unit_bytes), footprint.units[2] as f64);
+    }
+    let instructions = layout.instructions as f64;
+    match operations.filter(|operations| *operations > 0) {
+        Some(operations) => figures.insert(OF_AN_OPERATION.to_owned(), instructions / operations as f64),
+        None => figures.insert(INSTRUCTIONS.to_owned(), instructions),
+    };
+    figures
+}
+
+/// A budget out of repeats of the same.
+pub fn learn(subject: Subject, of: String, repeats: &[BTreeMap<String, f64>]) -> Budget {
+    let least = if subject.workload.is_some() { LEAST_TOLERANCE_OF_A_LOAD } else { LEAST_TOLERANCE };
+    let names = repeats.first().into_iter().flat_map(BTreeMap::keys);
+    let figures = names.filter_map(|name| {
+        let values: Vec<f64> =
+            repeats.iter().map(|repeat| repeat.get(name).copied()).collect::<Option<_>>()?;
+        Some((name.clone(), allowed(&values, least)))
+    });
+    let Subject { program, workload, evidence } = subject;
+    Budget { program, workload, evidence, of, figures: figures.collect() }
+}
+
+fn allowed(values: &[f64], least_tolerance: f64) -> Allowed {
+    let (least, most) = values
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+    let middle = (least + most) / 2.0;
+    let spread = if middle > 0.0 { (most - least) / middle } else { 0.0 };
+    Allowed { value: round(middle), tolerance: round((TIMES_THE_SPREAD * spread).max(least_tolerance)) }
+}
+
+/// Six digits are more than any of it means, and no noise of floating point.
+fn round(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+impl Budget {
+    /// Reads a budget's text.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let budget: Self = toml::from_str(text).map_err(|error| format!("is no budget: {error}"))?;
+        if budget.figures.is_empty() {
+            return Err("holds no figures: nothing would ever fail".to_owned());
+        }
+        for (name, allowed) in &budget.figures {
+            if !known().any(|known| known == *name) {
+                let known: Vec<String> = known().map(|known| format!("\n    {known}")).collect();
+                return Err(format!("has a figure that is not known, `{name}`; there are{}", known.concat()));
+            }
+            // What is no number is neither above nor below any other, and would let everything pass.
+            let is_a_size = |value: f64| value.is_finite() && value >= 0.0;
+            if !is_a_size(allowed.value) || !is_a_size(allowed.tolerance) {
+                return Err(format!(
+                    "allows `{name}` a value of {} with a tolerance of {}; both must be numbers from 0 up",
+                    allowed.value, allowed.tolerance
+                ));
+            }
+        }
+        Ok(budget)
+    }
+
+    /// Whether it can be held against what is traced.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn fits(&self, subject: &Subject) -> Result<(), String> {
+        if self.evidence != subject.evidence {
+            return Err(format!(
+                "was learned of figures that are {}, and these are {}: the two can't be compared",
+                self.evidence.words(),
+                subject.evidence.words()
+            ));
+        }
+        if self.program != subject.program {
+            return Err(format!("was learned of `{}`, and this is `{}`", self.program, subject.program));
+        }
+        if self.workload != subject.workload {
+            let load = |workload: &Option<String>| match workload {
+                Some(name) => format!("under workload `{name}`"),
+                None => "as a command".to_owned(),
+            };
+            return Err(format!(
+                "was learned {}, and this runs {}",
+                load(&self.workload),
+                load(&subject.workload)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Holds figures against it.
+    pub fn hold(&self, now: &BTreeMap<String, f64>) -> Vec<Held> {
+        self.figures.iter().map(|(name, allowed)| allowed.hold(name, now.get(name).copied())).collect()
+    }
+
+    /// Its file, with what it is for.
+    pub fn text(&self) -> String {
+        let quoted = |text: &str| toml::Value::from(text);
+        let mut text = String::from(
+            "# Learned by hone diagnose --learn; hone diagnose --gate holds a run against it.\n# A figure may be `tolerance` (a share) \
+             above its value; one that is removed is not held. Keep this file with the sources.\n",
+        );
+        let _ = writeln!(text, "program = {}", quoted(&self.program));
+        if let Some(workload) = &self.workload {
+            let _ = writeln!(text, "workload = {}", quoted(workload));
+        }
+        if let Ok(evidence) = toml::Value::try_from(self.evidence) {
+            let _ = writeln!(text, "evidence = {evidence}");
+        }
+        let _ = writeln!(text, "of = {}", quoted(&self.of));
+        for (name, Allowed { value, tolerance }) in &self.figures {
+            let name = quoted(name);
+            let _ = write!(text, "\n[figures.{name}]\nvalue = {value:?}\ntolerance = {tolerance:?}\n");
+        }
+        text
+    }
+}
+
+impl Allowed {
+    fn hold(self, name: &str, now: Option<f64>) -> Held {
+        let slack = if name.contains("1,000") { SLACK_PER_1000 } else { SLACK_UNITS };
+        let room = (self.value * self.tolerance).max(slack);
+        let most = self.value + room;
+        let outcome = match now {
+            None => Outcome::Missing,
+            Some(now) if now > most => Outcome::Worse,
+            Some(now) if now < self.value - room => Outcome::Better,
+            Some(_) => Outcome::Within,
+        };
+        Held { name: name.to_owned(), allowed: self, most, now, outcome }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    fn subject() -> Subject {
+        Subject { program: "x".to_owned(), workload: None, evidence: Evidence::Simulated }
+    }
+
+    fn learned(repeats: &[BTreeMap<String, f64>]) -> Budget {
+        learn(subject(), "x --fast \"y\", under qemu".to_owned(), repeats)
+    }
+
+    const MISSES: &str = "L1i 32 KiB 8-way, misses in 1,000 instructions";
+    const PAGES: &str = "pages of 4 KiB that hold 99 % of the execution";
+
+    #[test]
+    fn what_repeats_tell_is_the_tolerance() {
+        let repeats = [of(&[(MISSES, 10.0), (PAGES, 7.0)]), of(&[(MISSES, 11.0), (PAGES, 7.0)])];
+        let budget = learned(&repeats);
+        let misses = budget.figures[MISSES];
+        assert!(
+            (misses.value - 10.5).abs() < 1e-9 && (misses.tolerance - 2.0 / 10.5).abs() < 1e-4,
+            "{misses:?}"
+        );
+        assert_eq!(budget.figures[PAGES], Allowed { value: 7.0, tolerance: 0.01 });
+        assert_eq!(Budget::parse(&budget.text()).unwrap(), budget);
+
+        let load = Subject { workload: Some("w".to_owned()), ..subject() };
+        let budget = learn(load, String::new(), &repeats);
+        assert_eq!(budget.figures[PAGES].tolerance, 0.1);
+        assert_eq!(Budget::parse(&budget.text()).unwrap(), budget);
+    }
+
+    #[test]
+    fn growth_beyond_the_tolerance_is_worse_and_what_is_not_there_is_told() {
+        let budget = learned(&[of(&[(MISSES, 10.0), (PAGES, 100.0), (INSTRUCTIONS, 9.0)])]);
+        let outcomes = |misses: f64, pages: f64| -> Vec<Outcome> {
+            let held = budget.hold(&of(&[(MISSES, misses), (PAGES, pages)]));
+            held.iter().map(|held| held.outcome).collect()
+        };
+        assert_eq!(outcomes(10.05, 101.0), [Outcome::Within, Outcome::Missing, Outcome::Within]);
+        assert_eq!(outcomes(10.2, 90.0), [Outcome::Worse, Outcome::Missing, Outcome::Better]);
+    }
+
+    #[test]
+    fn a_hundredth_of_a_miss_is_no_regression() {
+        let budget = learned(&[of(&[(MISSES, 0.01)])]);
+        assert_eq!(budget.hold(&of(&[(MISSES, 0.05)]))[0].outcome, Outcome::Within);
+        assert_eq!(budget.hold(&of(&[(MISSES, 0.5)]))[0].outcome, Outcome::Worse);
+    }
+
+    #[test]
+    fn what_would_let_everything_pass_is_no_budget() {
+        let text = learned(&[of(&[(MISSES, 10.0)])]).text();
+        let wrong = |from: &str, to: &str| {
+            assert!(text.contains(from), "{text}");
+            Budget::parse(&text.replace(from, to)).unwrap_err()
+        };
+        assert!(wrong("value = 10.0", "value = nan").contains("numbers from 0 up"));
+        assert!(wrong("tolerance = 0.01", "tolerance = -1.0").contains("numbers from 0 up"));
+        assert!(wrong("tolerance", "tolerence").contains("is no budget"));
+        assert!(wrong("L1i 32 KiB", "L1i 33 KiB").contains("not known, `L1i 33 KiB"));
+        assert!(wrong("evidence = \"simulated\"", "evidence = \"felt\"").contains("is no budget"));
+        assert!(
+            Budget::parse("program = \"x\"\nevidence = \"simulated\"\n[figures]\n")
+                .unwrap_err()
+                .contains("no figures")
+        );
+    }
+
+    #[test]
+    fn a_budget_is_of_one_program_load_and_level_of_evidence() {
+        let budget = learned(&[of(&[(MISSES, 10.0)])]);
+        assert_eq!(budget.fits(&subject()), Ok(()));
+        let refused = |subject: Subject| budget.fits(&subject).unwrap_err();
+        assert!(refused(Subject { evidence: Evidence::Modelled, ..subject() }).contains("can't be compared"));
+        assert!(
+            refused(Subject { program: "y".to_owned(), ..subject() }).contains("of `x`, and this is `y`")
+        );
+        let load = refused(Subject { workload: Some("w".to_owned()), ..subject() });
+        assert!(load.contains("learned as a command, and this runs under workload `w`"), "{load}");
+    }
+
+    #[test]
+    fn every_figure_of_a_layout_can_be_held() {
+        let footprint = |bytes: u64| serde_json::json!({"unit_bytes": bytes, "units": [1, 2, 3, 4]});
+        let missed = |name: &str| serde_json::json!({"structure": name, "per_1000": 1.0});
+        let mut layout = serde_json::json!({
+            "instructions": 1000, "bytes_used_of_a_line": 40.0, "crowded_sets": 0, "repeated_share": 0.0, "objects": [],
+            "taken_per_1000": 90.0,
+        });
+        layout["footprints"] = [64, 4096, 2 << 20].map(footprint).into_iter().collect();
+        layout["misses"] = MODELS.iter().map(|model| missed(model.name)).collect();
+        let layout: CodeLayout = serde_json::from_value(layout).unwrap();
+        let (alone, loaded) = (figures(&layout, None), figures(&layout, Some(10)));
+        let mut names: Vec<&String> = alone.keys().chain(loaded.keys()).collect();
+        names.sort();
+        names.dedup();
+        let mut all: Vec<String> = known().collect();
+        all.sort();
+        assert_eq!(names, all.iter().collect::<Vec<_>>());
+        assert_eq!((loaded[OF_AN_OPERATION], loaded[PAGES]), (100.0, 3.0));
+    }
+}

@@ -1,0 +1,384 @@
+//! What a run would do: its command lines. Nothing is built, started or measured.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hone_binary::perf::Event;
+use hone_binary::{Guide, Order, ProfileForm, Workshop};
+use hone_record::{Engine, Workload};
+use hone_tool::Call;
+
+use super::harm::STARTS;
+use super::kinds::{Kind as Kinds, perf};
+use super::layouts;
+use super::sampling::over;
+use crate::job::Job;
+use hone_experiment::spec::ProfileWish;
+use hone_experiment::variants::{self, BASELINE, Made, Profile, Variant};
+
+/// The plan as a text.
+///
+/// # Errors
+/// When the target can't be built so, or a tool is missing: what a run would find out, too.
+pub fn plan(job: &Job<'_>) -> Result<String> {
+    let workshop = job.workshop()?;
+    let (tools, variants) = job.variants(workshop.kind())?;
+    let compiler = job.compiler_kind(workshop.kind())?;
+    job.fits(&*workshop, &variants, &compiler)?;
+    let mut plan = Plan { job, workshop: &*workshop, text: String::new() };
+    plan.head(&variants);
+    plan.baseline(&variants, &compiler)?;
+    plan.training(&variants, &compiler)?;
+    for variant in variants.iter().skip(1) {
+        plan.phase(&format!("build: {}", variant.name));
+        match (variant.made, &tools) {
+            (Made::Rewritten { from, by }, Some(tools)) => {
+                let base = job.kept_program(&variants[from].name);
+                let work = job.folder.join("bolt").join(&variant.name);
+                let [instrument, rewrite] = tools.plan(&base, &work);
+                plan.makes(&work);
+                match job.planned_for_bolt(by)? {
+                    Kinds::Counts | Kinds::Pprof => {
+                        plan.line(&instrument.to_string());
+                        plan.trains();
+                        if job.experiment.profile == ProfileWish::Auto {
+                            plan.line("# or, where perf gives branch records, in place of both:");
+                            let data = plan.records(Event::Branches, &work);
+                            plan.line(&format!(
+                                "# {}",
+                                tools.plan_conversion(&base, Event::Branches, &data, &work)?
+                            ));
+                        }
+                    }
+                    Kinds::Perf(event) => {
+                        let data = plan.samples(&variants[from].name, event, &work);
+                        plan.line(&tools.plan_conversion(&base, event, &data, &work)?.to_string());
+                    }
+                    Kinds::Emulated => {
+                        plan.starts(&variants[from].name, None);
+                        plan.line("# under qemu-user, with the tracer of Hone; what it writes becomes added-up branches for perf2bolt --pa");
+                        plan.trains();
+                    }
+                    Kinds::Given { file, form } => {
+                        plan.line(&format!("# the profile is {form}, {}", file.display()));
+                    }
+                }
+                plan.line(&rewrite.to_string());
+                for number in layouts::further(job.experiment.builds) {
+                    let [base, made] =
+                        [&variants[from].name, &variant.name].map(|name| layouts::name(name, number));
+                    plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
+                }
+            }
+            _ => plan.all_builds(&job.order(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
+        }
+        plan.check();
+        if matches!(variant.made, Made::Rewritten { .. }) {
+            plan.provokes();
+            plan.line(&format!("# and so again and again for {} s", job.experiment.soak_s));
+        }
+    }
+    plan.guard_rails();
+    plan.judging(&variants);
+    Ok(plan.text)
+}
+
+/// A plan is made in a folder that goes away again; what is printed begins with a variable in its place.
+pub fn in_runs(text: &str, made_in: &str, runs: &str) -> String {
+    let head = format!(
+        "RUNS={}\n\
+         # Where runs and builds lie. What stands below up to the first program that is started can be pasted as it is: it makes the\n\
+         # plain build. Lines behind it name what a run makes: {{port}} and {{data}} of a start, the merged PROFILE, the object\n\
+         # profile_dump.o of a counting build, and each built program at its place in bin/, where Hone copies it.\n",
+        shlex::try_quote(runs).unwrap_or(runs.into())
+    );
+    text.lines().fold(head, |all, line| all + &with_variable(line, made_in) + "\n")
+}
+
+/// A path becomes `"$RUNS"`, also inside of a word in single quotes, where no variable is seen.
+fn with_variable(line: &str, path: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    while let Some(letter) = rest.chars().next() {
+        if let Some(behind) = rest.strip_prefix(path).filter(|_| !path.is_empty()) {
+            out.push_str(if is_quoted { "'\"$RUNS\"'" } else { "\"$RUNS\"" });
+            rest = behind;
+            continue;
+        }
+        is_quoted ^= letter == '\'' && !is_escaped;
+        is_escaped = letter == '\\' && !is_quoted && !is_escaped;
+        out.push(letter);
+        rest = &rest[letter.len_utf8()..];
+    }
+    out
+}
+
+struct Plan<'a, 'b> {
+    job: &'a Job<'b>,
+    workshop: &'a dyn Workshop,
+    text: String,
+}
+
+impl Plan<'_, '_> {
+    fn line(&mut self, line: &str) {
+        // The next line of a message is as little a command as its first.
+        let line = if line.starts_with('#') { line.replace('\n', "\n# ") } else { line.to_owned() };
+        // Writing into a text can't fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn phase(&mut self, name: &str) {
+        self.line(&format!("\n# {name}"));
+    }
+
+    fn head(&mut self, variants: &[Variant]) {
+        let kind = self.workshop.kind();
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        self.line(&format!("# {}: {kind}; variants {}", self.job.experiment.name, names.join(", ")));
+        for tool in self.workshop.receipts() {
+            self.line(&format!("# {}: {} ({})", tool.name, tool.version, tool.path));
+        }
+        self.line("# {port}, {port2} and {data} are filled in at each start, PROFILE when the profile is merged and proven.");
+    }
+
+    fn builds(&mut self, order: &Order) -> Result<()> {
+        for command in self.workshop.commands(order)? {
+            self.line(&command);
+        }
+        Ok(())
+    }
+
+    /// The first build of a variant, and those with other layouts.
+    fn all_builds(&mut self, first: &Order) -> Result<()> {
+        self.builds(first)?;
+        for number in layouts::further(self.job.experiment.builds) {
+            self.line(&format!("# with another layout: {}", layouts::name(&first.variant, number)));
+            self.builds(&layouts::order(first, number))?;
+        }
+        Ok(())
+    }
+
+    fn baseline(&mut self, variants: &[Variant], compiler: &Kinds) -> Result<()> {
+        self.phase("baseline");
+        self.all_builds(&self.job.order(&variants[0], Path::new(""), compiler))?;
+        self.starts(BASELINE, None);
+        let experiment = self.job.experiment;
+        if self.job.target().check.is_some() {
+            self.check();
+        }
+        if variants::needs_bolt(variants) {
+            self.provokes();
+        }
+        self.loads("probed for its ceiling", experiment.judging.iter());
+        if experiment.diagnose {
+            let load = experiment.training.iter().map(|training| &training.workload).take(1);
+            self.loads("traced under qemu-user, where that is there, for why it stalls,", load);
+        }
+        Ok(())
+    }
+
+    fn training(&mut self, variants: &[Variant], compiler: &Kinds) -> Result<()> {
+        let profiles = variants::profiles(variants);
+        if profiles.is_empty() {
+            return Ok(());
+        }
+        self.phase("train");
+        let experiment = self.job.experiment;
+        let training = || experiment.training.iter().map(|training| &training.workload);
+        match compiler {
+            // Nothing of a compiler's is taken of an emulator.
+            Kinds::Counts | Kinds::Emulated => {}
+            Kinds::Pprof => {
+                self.starts(BASELINE, None);
+                let windows = experiment.go.windows;
+                self.loads(&format!("profiled by net/http/pprof in windows ({windows})"), training());
+                return Ok(());
+            }
+            Kinds::Perf(event) => {
+                self.builds(&Order::plain("traceable").guided(Guide::Traceable))?;
+                let folder = self.job.folder.join("profile-raw/first");
+                let data = self.samples("traceable", *event, &folder);
+                let program = self.job.kept_program("traceable");
+                let line = self.workshop.converter()?.plan(&data, &program, &folder.join("branches.prof"));
+                self.line(&line);
+                return Ok(());
+            }
+            Kinds::Given { file, form } => {
+                self.line(&format!("# the profile is {form}, {}", file.display()));
+                if *form == ProfileForm::Counts {
+                    self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
+                }
+                return Ok(());
+            }
+        }
+        self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
+        self.starts("instrumented", Some(&self.job.folder.join("profile-raw/first")));
+        self.loads("trained", training());
+        if profiles.contains(&Profile::Second) {
+            let first = self.job.work().join("profiles/PROFILE");
+            self.builds(&Order::plain("cs-instrumented").guided(Guide::CsGenerate(first)))?;
+            self.starts("cs-instrumented", Some(&self.job.folder.join("profile-raw/second")));
+            self.loads("trained", training());
+        }
+        Ok(())
+    }
+
+    fn trains(&mut self) {
+        let experiment = self.job.experiment;
+        self.loads("trained", experiment.training.iter().map(|training| &training.workload));
+    }
+
+    fn makes(&mut self, folder: &Path) {
+        let call = Call::new("make-folder", "mkdir", "/").args(["-p", "--"]).arg(folder);
+        self.line(&call.to_string());
+    }
+
+    /// perf's command line.
+    fn recording(&self, event: Event, data: &Path) -> Result<String> {
+        let first = self.job.experiment.training.first();
+        let perf = first.into_iter().fold(perf()?, |perf, training| over(perf, &training.workload));
+        let line = perf.record(event, &[], data).to_string();
+        Ok(format!("{}PID", line.trim_end_matches("''")))
+    }
+
+    /// A program is sampled while it is loaded. Where perf's data will be.
+    fn samples(&mut self, variant: &str, event: Event, folder: &Path) -> PathBuf {
+        self.makes(folder);
+        self.starts(variant, None);
+        let data = folder.join("perf.data");
+        match self.recording(event, &data) {
+            Ok(line) => self.line(&line),
+            Err(error) => self.line(&format!("# {error:#}")),
+        }
+        self.trains();
+        data
+    }
+
+    /// What perf would do, told as an aside. Where its data will be.
+    fn records(&mut self, event: Event, folder: &Path) -> PathBuf {
+        let data = folder.join("perf.data");
+        let said = self.recording(event, &data).unwrap_or_else(|error| format!("{error:#}"));
+        self.line(&format!("# {said}"));
+        data
+    }
+
+    /// How a variant is started.
+    fn starts(&mut self, variant: &str, raw: Option<&Path>) {
+        let target = self.job.target();
+        let program = self.job.kept_program(variant);
+        let mut call = Call::new("start", program, "{data}").args(target.args.iter().cloned());
+        for (name, value) in &target.env {
+            call = call.env(name, value);
+        }
+        for (name, value) in raw.map(|raw| self.workshop.training_env(raw)).unwrap_or_default() {
+            call = call.env(name, value);
+        }
+        self.line(&call.to_string());
+    }
+
+    fn loads<'w>(&mut self, what: &str, workloads: impl Iterator<Item = &'w Workload>) {
+        for workload in workloads {
+            if let Engine::Tool { populate, warmup, .. } = &workload.engine {
+                for (what, words) in [("filled", populate), ("warmed", warmup)] {
+                    if let Some(words) = words {
+                        self.line(&format!("# {what} by: {}", words.join(" ")));
+                    }
+                }
+            }
+            self.line(&format!(
+                "# {what} with {}: {}",
+                workload.name,
+                hone_document::window::load_words(workload)
+            ));
+        }
+    }
+
+    fn check(&mut self) {
+        let check = self.job.target().check.as_ref().map(|words| words.join(" "));
+        self.line(&match check {
+            Some(words) => format!("# checked by every judging workload, and by: {words}"),
+            None => "# checked by every judging workload".to_owned(),
+        });
+    }
+
+    fn provokes(&mut self) {
+        if let Some(by) = self.job.provoked_by() {
+            self.line(&format!("# provoked beside a load by: {by}"));
+        }
+    }
+
+    fn guard_rails(&mut self) {
+        let Some(workload) = self.job.experiment.judging.first() else { return };
+        let (starts, start_up) = match self.job.serves() {
+            true => (format!("started {STARTS} times, and "), "start-up, "),
+            false => (String::new(), ""),
+        };
+        self.line(&format!(
+            "\n# each variant is {starts}loaded with {}: {start_up}memory, code and file against the baseline's",
+            workload.name
+        ));
+    }
+
+    fn judging(&mut self, variants: &[Variant]) {
+        self.phase("judge");
+        let settings = &self.job.experiment.compare;
+        for workload in &self.job.experiment.judging {
+            let how = match workload.engine.operations() {
+                None => format!("{} pairs and {} of the control", settings.pairs, settings.control_pairs),
+                Some(_) => format!("{} rounds, all variants in each", settings.rounds),
+            };
+            self.line(&format!(
+                "# {}: {how}; {}",
+                workload.name,
+                hone_document::window::load_words(workload)
+            ));
+        }
+        for variant in variants.iter().filter(|variant| variant.judged) {
+            if let Some(parent) = variant.parent {
+                self.line(&format!("# {} against {}", variant.name, variants[parent].name));
+            }
+        }
+        if let Some(bench) = &self.job.experiment.go.bench {
+            self.line(&format!(
+                "# off against on by Go's own benchmarks: {}, pattern {}, {} rounds of {}",
+                bench.packages.join(" "),
+                bench.pattern,
+                bench.rounds,
+                bench.benchtime
+            ));
+        }
+        if self.job.experiment.go.place {
+            self.line("# the profile is laid beside the main package, as default.pgo, when pgo is kept");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_goes_is_a_variable_also_in_quotes() {
+        let text = "# plan\ncd /tmp/x/a && A='/tmp/x/%m b' /tmp/x/run '/tmp/x' é";
+        let said = in_runs(text, "/tmp/x", "my runs");
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], "RUNS='my runs'");
+        assert_eq!(lines[5], "cd \"$RUNS\"/a && A=''\"$RUNS\"'/%m b' \"$RUNS\"/run ''\"$RUNS\"'' é");
+    }
+
+    /// As a shell understands it.
+    #[test]
+    fn what_is_pasted_means_the_same() {
+        use hone_tool::{Call, Runner as _, System};
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let call =
+            Call::new("echo", "/bin/echo", "/").arg("/tmp/x/%m b'c /tmp/x").arg("/tmp/x/d").arg("{port}");
+        let text = in_runs(&call.to_string(), "/tmp/x", "/var/my runs");
+        let shell = Call::new("pasted", "/bin/sh", "/").args(["-c", &text]);
+        let said = system.run(&shell).unwrap().stdout_text().unwrap();
+        assert_eq!(said, "/var/my runs/%m b'c /var/my runs /var/my runs/d {port}\n");
+    }
+}

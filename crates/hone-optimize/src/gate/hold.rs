@@ -1,0 +1,387 @@
+//! What follows from comparisons of a head with its base, by limits that were there before. Pure: the comparator's own estimates and
+//! verdicts, and no statistic beside them.
+
+use hone_format::exact_percent;
+use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Metric, Verdict};
+
+use hone_document::commit_gate::loss_word;
+use hone_experiment::broke;
+use hone_experiment::spec::GateWishes;
+
+/// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
+const BROKEN_PAIRS: u32 = 3;
+
+/// All findings of a comparison: the primary metric first, then the guard metrics that the file names, then whatever else is worse. `line` is where the file asks for this load.
+pub fn findings(comparison: &Comparison, wishes: &GateWishes, line: Option<u32>) -> Vec<GateFinding> {
+    let rule = &comparison.design.rule;
+    let named = rule.guards.iter().copied().filter(|_| !rule.default_guards);
+    let mut metrics: Vec<Metric> = std::iter::once(rule.primary).chain(named).collect();
+    let worse = comparison.regressions().into_iter().map(|judgement| judgement.estimate.metric);
+    metrics.extend(worse.filter(|metric| !rule.guards.contains(metric) || rule.default_guards));
+    // What nobody gave a limit has the primary's.
+    let usual = wishes.worse_by.get(&rule.primary).copied().unwrap_or_default();
+    let mut found: Vec<GateFinding> = metrics
+        .into_iter()
+        .map(|metric| {
+            let worse_by = wishes.worse_by.get(&metric).copied().unwrap_or(usual);
+            let seen = comparison.judgements.iter().find(|judgement| judgement.estimate.metric == metric);
+            let finding = GateFinding {
+                workload: comparison.workload.name.clone(),
+                metric,
+                primary: metric == rule.primary,
+                worse_by,
+                ratio: None,
+                values: None,
+                detectable_ratio: None,
+                verdict: None,
+                state: GateState::NotSeen,
+                why: comparison.not_estimated.get(&metric).cloned().unwrap_or_default(),
+                by_troubles: false,
+                line,
+            };
+            seen.map_or(finding.clone(), |judgement| of_judgement(finding, comparison, judgement))
+        })
+        .collect();
+    if let Some(Troubles { state, of_head, why }) = of_troubles(comparison) {
+        let is_meant = |finding: &&mut GateFinding| match (state, finding.state) {
+            (GateState::Worse, _) => finding.primary,
+            // What could not be looked at stays so.
+            (_, GateState::NotSeen) => false,
+            // What is left of the pairs flatters one of the two: a head that is worse in spite of it is worse.
+            (_, GateState::Worse) => !of_head,
+            (_, GateState::Held | GateState::Tolerated) => of_head,
+            (_, GateState::NotShown) => true,
+        };
+        for finding in found.iter_mut().filter(is_meant) {
+            finding.state = state;
+            finding.why.clone_from(&why);
+            finding.by_troubles = true;
+            finding.detectable_ratio = None;
+        }
+    }
+    found
+}
+
+fn of_judgement(finding: GateFinding, comparison: &Comparison, judgement: &Judgement) -> GateFinding {
+    let estimate = &judgement.estimate;
+    let (metric, limit) = (estimate.metric, finding.worse_by);
+    let is_blind = comparison.lacks_control(judgement);
+    let most = if metric.lower_is_better() { estimate.high } else { estimate.low };
+    let state = match judgement.verdict {
+        Verdict::Worse if metric.is_worse_by(limit, estimate.ratio) => GateState::Worse,
+        Verdict::Worse => GateState::Tolerated,
+        Verdict::Better | Verdict::Equivalent => GateState::Held,
+        // One was planned, and none of its pairs counts: whatever the head does, no verdict would have been possible.
+        Verdict::NotShown if is_blind && judgement.control.is_none() => GateState::NotSeen,
+        Verdict::NotShown if !metric.is_worse_by(limit, most) && !is_blind => GateState::Held,
+        Verdict::NotShown => GateState::NotShown,
+    };
+    GateFinding {
+        ratio: Some([estimate.ratio, estimate.low, estimate.high]),
+        values: Some([estimate.value_a, estimate.value_b]),
+        detectable_ratio: (!is_blind).then_some(estimate.detectable_ratio),
+        verdict: Some(judgement.verdict),
+        state,
+        why: judgement.why.clone(),
+        ..finding
+    }
+}
+
+/// What troubles of one side alone make of findings.
+struct Troubles {
+    state: GateState,
+    /// Whether they are the head's.
+    of_head: bool,
+    why: String,
+}
+
+fn of_troubles(comparison: &Comparison) -> Option<Troubles> {
+    let worse = |why: String| Some(Troubles { state: GateState::Worse, of_head: true, why });
+    if let Some(trouble) = broke::down_alone(comparison) {
+        return worse(format!("the head broke down where the base stood: {trouble}"));
+    }
+    if let Some(never) = broke::never_counted(comparison) {
+        let build = never.build + 1;
+        return worse(format!(
+            "build {build} of the head failed whenever it was measured: {}",
+            never.trouble
+        ));
+    }
+    if let [0, of_head] = comparison.lone_troubles()
+        && of_head >= BROKEN_PAIRS
+        && comparison.primary().is_none()
+    {
+        return worse(format!(
+            "the head did not stand this load in {of_head} pairs, and the base did in all"
+        ));
+    }
+    if let Some(more) = comparison.more_failures() {
+        return worse(more);
+    }
+    // Whatever the metrics say: with a limit, what is not shown may pass, too.
+    let leaning = comparison.leaning_troubles()?;
+    let state = if leaning.is_b && leaning.is_clear { GateState::Worse } else { GateState::NotShown };
+    Some(Troubles { state, of_head: leaning.is_b, why: leaning.why })
+}
+
+/// Of a load that the head did not stand at all.
+pub(crate) fn broke_down(
+    workload: &str,
+    metric: Metric,
+    wishes: &GateWishes,
+    why: &str,
+    line: Option<u32>,
+) -> GateFinding {
+    GateFinding {
+        workload: workload.to_owned(),
+        metric,
+        primary: true,
+        worse_by: wishes.worse_by.get(&metric).copied().unwrap_or_default(),
+        ratio: None,
+        values: None,
+        detectable_ratio: None,
+        verdict: None,
+        state: GateState::Worse,
+        why: format!("the head does not stand this load, and the base does: {why}"),
+        by_troubles: true,
+        line,
+    }
+}
+
+/// What follows from all findings.
+pub fn outcome(findings: &[GateFinding], require_power: bool) -> GateOutcome {
+    if findings.iter().any(|finding| finding.state == GateState::Worse) {
+        return GateOutcome::Worse;
+    }
+    let primary = || findings.iter().filter(|finding| finding.primary);
+    // A gate that saw nothing must not be green, whatever was asked for.
+    if primary().next().is_none() || primary().any(|finding| finding.state == GateState::NotSeen) {
+        return GateOutcome::NotSeen;
+    }
+    if require_power && primary().any(|finding| !finding.has_power()) {
+        return GateOutcome::TooLittlePower;
+    }
+    GateOutcome::Passed
+}
+
+/// The rule in words, as it is before the first window.
+pub fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, require_power: bool) -> String {
+    let of = |metric: &Metric| wishes.worse_by.get(metric).copied().unwrap_or_default();
+    let guards: Vec<String> = wishes
+        .worse_by
+        .keys()
+        .filter(|metric| **metric != primary)
+        .map(|metric| format!("{} ({})", metric.label(), exact_percent(of(metric))))
+        .collect();
+    let guards = if guards.is_empty() {
+        String::new()
+    } else {
+        format!("So do guard metrics, each with its own limit: {}. ", guards.join(", "))
+    };
+    let guards =
+        format!("{guards}Any other metric that is shown worse fails it, too, by the primary's limit.");
+    let loss = loss_word(primary);
+    let shared = if workloads > 1 {
+        format!(" The error of the interval is shared among the {workloads} workloads.")
+    } else {
+        String::new()
+    };
+    let power = if require_power {
+        format!(", or when the pairs would not have shown a {loss} of {}", exact_percent(of(&primary)))
+    } else {
+        String::new()
+    };
+    format!(
+        "The gate fails when the comparator calls the head worse by {}, and the estimate is a {loss} of {} or more. {guards}{shared} A head \
+         that breaks down under a load that the base stands fails, too. The number of pairs is fixed before the first one: nobody looks at \
+         results in between. It could not tell where there is no estimate of {}, or none of the A/A control that was planned{power}.",
+        primary.label(),
+        exact_percent(of(&primary)),
+        primary.label()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hone_record::Estimate;
+
+    use super::*;
+    use hone_experiment::fixture::comparison;
+
+    fn wishes(worse_by: f64) -> GateWishes {
+        GateWishes { worse_by: BTreeMap::from([(Metric::CpuPerRecord, worse_by)]), require_power: false }
+    }
+
+    fn judged(ratio: [f64; 3], verdict: Verdict, limit: f64) -> GateFinding {
+        let mut comparison = comparison(None);
+        let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+        let estimate = &mut judgement.estimate;
+        [estimate.ratio, estimate.low, estimate.high] = ratio;
+        estimate.detectable_ratio = 1.05;
+        judgement.verdict = verdict;
+        findings(&comparison, &wishes(limit), Some(7)).remove(0)
+    }
+
+    #[test]
+    fn what_is_shown_and_large_enough_fails_and_nothing_else() {
+        use GateState::{Held, NotShown, Tolerated, Worse};
+        for (ratio, verdict, limit, state) in [
+            ([1.10, 1.05, 1.15], Verdict::Worse, 0.03, Worse),
+            ([1.02, 1.01, 1.03], Verdict::Worse, 0.03, Tolerated),
+            ([0.90, 0.85, 0.95], Verdict::Better, 0.03, Held),
+            ([1.00, 0.99, 1.01], Verdict::Equivalent, 0.03, Held),
+            ([1.00, 0.98, 1.02], Verdict::NotShown, 0.03, Held),
+            ([1.04, 0.98, 1.10], Verdict::NotShown, 0.03, NotShown),
+        ] {
+            let found = judged(ratio, verdict, limit);
+            assert_eq!((found.state, found.line), (state, Some(7)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn too_little_power_fails_where_it_is_asked_for() {
+        let weak = judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.03);
+        assert!(!weak.has_power(), "it would have shown 5 %, and 3 % are asked for");
+        assert!(judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.05).has_power());
+        let outcome_of = |finding: &GateFinding, power| outcome(std::slice::from_ref(finding), power);
+        assert_eq!(outcome_of(&weak, false), GateOutcome::Passed);
+        assert_eq!(outcome_of(&weak, true), GateOutcome::TooLittlePower);
+        let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
+        assert_eq!(outcome(&[weak, worse], true), GateOutcome::Worse);
+    }
+
+    #[test]
+    fn a_gate_that_saw_nothing_could_not_tell() {
+        let sure = judged([1.00, 0.99, 1.01], Verdict::Equivalent, 0.03);
+        let outcome_of = |comparison: &hone_record::Comparison, power| {
+            let found = findings(comparison, &wishes(0.03), None);
+            (found[0].state, outcome(&[vec![sure.clone()], found].concat(), power))
+        };
+        // All pairs were dropped for what neighbours did.
+        let mut blind = comparison(None);
+        blind.judgements.clear();
+        blind.not_estimated.insert(Metric::CpuPerRecord, "only 0 of the pairs".to_owned());
+        // Those of the control alone: then no verdict is worse, either.
+        let mut alone = comparison(None);
+        alone.design.control_pairs = 6;
+        let judgement = alone.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+        (judgement.verdict, judgement.control) = (Verdict::NotShown, None);
+        (judgement.estimate.ratio, judgement.estimate.low, judgement.estimate.high) = (1.3, 1.25, 1.35);
+        for (blind, power) in [(&blind, false), (&blind, true), (&alone, false), (&alone, true)] {
+            assert_eq!(outcome_of(blind, power), (GateState::NotSeen, GateOutcome::NotSeen));
+        }
+        // What is worse is worse all the same, and no finding at all is nothing seen.
+        let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
+        let unseen = findings(&blind, &wishes(0.03), None);
+        assert_eq!(outcome(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
+        assert_eq!(outcome(&[], false), GateOutcome::NotSeen);
+        // A guard rail without an estimate is told, and fails nothing.
+        let mut wishes = wishes(0.03);
+        wishes.worse_by.insert(Metric::LatencyP99, 0.1);
+        let found = findings(&comparison(None), &wishes, None);
+        assert_eq!((found[1].state, outcome(&found, false)), (GateState::NotSeen, GateOutcome::Passed));
+    }
+
+    #[test]
+    fn a_limit_of_what_is_better_when_it_is_more_is_a_fall() {
+        use GateState::{Held, Tolerated, Worse};
+        let of = |ratio: [f64; 3], verdict, detectable| {
+            let mut comparison = comparison(None);
+            comparison.design.rule.primary = Metric::Throughput;
+            let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+            let estimate = &mut judgement.estimate;
+            [estimate.ratio, estimate.low, estimate.high] = ratio;
+            (estimate.metric, estimate.detectable_ratio) = (Metric::Throughput, detectable);
+            judgement.verdict = verdict;
+            let limits = BTreeMap::from([(Metric::Throughput, 0.1)]);
+            findings(&comparison, &GateWishes { worse_by: limits, require_power: false }, None).remove(0)
+        };
+        assert_eq!(of([0.905, 0.89, 0.92], Verdict::Worse, 1.02).state, Tolerated, "it fell by 9.5 %");
+        assert_eq!(of([0.895, 0.88, 0.91], Verdict::Worse, 1.02).state, Worse, "it fell by 10.5 %");
+        assert_eq!(of([0.96, 0.905, 1.02], Verdict::NotShown, 1.02).state, Held, "at most 9.5 %");
+        // A ninth more beside a tenth less: the pairs would have shown what the limit is.
+        let weak = of([0.96, 0.85, 1.08], Verdict::NotShown, 1.11);
+        assert!(weak.has_power(), "{weak:?}");
+        assert!(!of([0.96, 0.85, 1.08], Verdict::NotShown, 1.12).has_power());
+        assert!(rule(Metric::Throughput, &wishes(0.1), 1, true).contains("the estimate is a fall of"));
+    }
+
+    #[test]
+    fn a_control_that_differs_rules_nothing_out() {
+        let mut comparison = comparison(None);
+        let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+        judgement.verdict = Verdict::NotShown;
+        judgement.estimate.high = 1.01;
+        let estimate = judgement.estimate.clone();
+        judgement.control = Some(Estimate { ratio: 1.2, low: 1.1, high: 1.3, ..estimate });
+        let found = findings(&comparison, &wishes(0.03), None).remove(0);
+        assert_eq!((found.state, found.has_power()), (GateState::NotShown, false));
+    }
+
+    /// As `comparison(None)`, with these troubles in A/B pairs.
+    fn troubled(troubles: &[[&str; 2]], ratio: [f64; 3], verdict: Verdict) -> hone_record::Comparison {
+        let mut comparison = comparison(None);
+        let judgement = comparison.judgements.iter_mut().find(|judgement| judgement.primary).unwrap();
+        let estimate = &mut judgement.estimate;
+        [estimate.ratio, estimate.low, estimate.high] = ratio;
+        (estimate.detectable_ratio, judgement.verdict) = (1.02, verdict);
+        comparison.pairs = troubles
+            .iter()
+            .map(|sides| hone_record::PairOutcome {
+                index: 0,
+                kind: hone_record::PairKind::Test,
+                window_a: "a.json".to_owned(),
+                window_b: "b.json".to_owned(),
+                took_s: 1.0,
+                troubles: sides
+                    .map(|trouble| Vec::from_iter((!trouble.is_empty()).then(|| trouble.to_owned()))),
+                ..hone_record::PairOutcome::default()
+            })
+            .collect();
+        comparison
+    }
+
+    #[test]
+    fn a_head_that_breaks_down_once_fails_whatever_the_rest_says() {
+        let held = ([1.00, 0.99, 1.01], Verdict::NotShown);
+        let mut crash = troubled(&[["", ""], ["", "ended by signal 11"], ["", ""]], held.0, held.1);
+        let whole = findings(&crash, &wishes(0.03), None).remove(0);
+        assert_eq!(whole.state, GateState::Held, "one window that failed while the head ran on");
+        crash.pairs[1].window_b.clear();
+        let found = findings(&crash, &wishes(0.03), None).remove(0);
+        assert_eq!(found.state, GateState::Worse, "{found:?}");
+        assert!(found.why.contains("ended by signal 11") && found.by_troubles, "{found:?}");
+        crash.pairs[1].troubles[0].push("ended by signal 9".to_owned());
+        assert_eq!(findings(&crash, &wishes(0.03), None)[0].state, GateState::Held, "the base ended, too");
+    }
+
+    #[test]
+    fn troubles_that_lean_to_the_head_are_not_held() {
+        let state = |troubles: &[[&str; 2]], ratio, verdict| {
+            findings(&troubled(troubles, ratio, verdict), &wishes(0.03), None)[0].clone()
+        };
+        let within = ([1.00, 0.99, 1.01], Verdict::NotShown);
+        let found = state(&[["", "refused"]; 2], within.0, within.1);
+        assert_eq!((found.state, found.has_power()), (GateState::NotShown, false));
+        assert_eq!(state(&[["", "refused"]; 8], within.0, within.1).state, GateState::Worse);
+        // A base that is flattered says nothing against a head that holds, and cannot make one worse.
+        assert_eq!(state(&[["refused", ""]; 2], within.0, within.1).state, GateState::Held);
+        let worse = ([1.10, 1.05, 1.15], Verdict::Worse);
+        assert_eq!(state(&[["refused", ""]; 2], worse.0, worse.1).state, GateState::NotShown);
+        assert_eq!(state(&[["", "refused"]; 2], worse.0, worse.1).state, GateState::Worse);
+    }
+
+    #[test]
+    fn the_rule_names_every_limit() {
+        let mut wishes = wishes(0.03);
+        wishes.worse_by.insert(Metric::LatencyP99, 0.1);
+        let words = rule(Metric::CpuPerRecord, &wishes, 2, true);
+        for part in
+            ["a growth of 3 % or more", "p99 (10 %)", "shared among the 2 workloads", "could not tell"]
+        {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
+}

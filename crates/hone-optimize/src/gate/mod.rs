@@ -1,0 +1,345 @@
+//! A commit held against the one that it builds on: both checked out and built in the same place, one after the other, and loaded in
+//! pairs. The user's repository is read only.
+
+pub mod choice;
+pub mod git;
+pub mod hold;
+pub mod papers;
+pub mod plan_text;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::sha256_hex;
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};
+use hone_tool::Runner;
+use serde::{Deserialize, Serialize};
+
+use crate::commits::{self, BASE, HEAD, Kept, Side};
+use crate::job::Job;
+use git::{Repository, remove};
+use hone_experiment::decide;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::ledger;
+use hone_experiment::progress::Progress;
+use hone_experiment::spec::{Experiment, line_of};
+
+/// A commit that somebody asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// In words.
+    pub asked: String,
+    /// Its hash.
+    pub commit: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Asked {
+    /// The experiment's name.
+    pub name: String,
+    /// A folder of the repository.
+    pub top: PathBuf,
+    /// The experiment file, by its path in the repository.
+    pub path: String,
+    /// The experiment file's text.
+    pub text: String,
+    /// Whose file it is, in words.
+    pub file_of: String,
+    /// Whether the file's own commands are those of the head's checkout.
+    pub is_heads: bool,
+    /// The commit that is the measure.
+    pub base: Named,
+    /// The commit that is judged.
+    pub head: Named,
+    /// Whether equal programs are measured all the same.
+    pub even_if_same: bool,
+    /// Whether pairs that could not have shown the limit fail the gate.
+    pub require_power: bool,
+    /// Where sources are checked out, and builds kept.
+    pub cache: PathBuf,
+    /// What must be known of it.
+    pub notes: Vec<String>,
+}
+
+/// A run.
+pub struct Session<'a> {
+    /// What was asked for.
+    pub asked: &'a Asked,
+    /// The experiment that judges.
+    pub experiment: &'a Experiment,
+    /// The run's folder.
+    pub folder: &'a RunFolder,
+    /// Where runs and their ledger lie.
+    pub home: &'a Path,
+    /// Starts programs.
+    pub runner: &'a dyn Runner,
+    /// Where it tells what it does.
+    pub progress: &'a Progress,
+}
+
+/// What the working tree's commit lies in.
+pub const SNAPSHOT: &str = "snapshot.git";
+
+/// The place of a repository's gate in the cache: always the same, so that paths in programs are the same in all runs.
+pub(crate) fn area(cache: &Path, name: &str, top: &Path) -> PathBuf {
+    let hash = sha256_hex(top.as_os_str().as_encoded_bytes());
+    cache.join(format!("{name}-{}", hash.get(..8).unwrap_or(&hash)))
+}
+
+/// Goes with every end but a kill; what a kill leaves, the next attempt removes.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = remove(&self.0);
+    }
+}
+
+impl Session<'_> {
+    /// Builds, loads and judges what is not done yet.
+    ///
+    /// # Errors
+    /// When a commit can't be built, when the base does not stand its load, or when the user interrupts. What was done stays.
+    pub fn run(&self) -> Result<CommitGate> {
+        let asked = self.asked;
+        let rule = hold::rule(
+            self.experiment.compare.primary,
+            &self.experiment.gate,
+            self.experiment.judging.len(),
+            asked.require_power,
+        );
+        // Before the first window, so that nobody can wonder which came first.
+        decide::fixed(self.folder, &rule)?;
+        self.folder.write_text("experiment.toml", &asked.text)?;
+        let area = area(&asked.cache, &self.experiment.name, &asked.top);
+        let _alone = self.alone(&area)?;
+        let repository = Repository::around(self.runner, &asked.top)?;
+        let source = Temporary(area.join("source"));
+        let tree = Temporary(self.folder.scratch().join("tree"));
+        let file = source.0.join(&asked.path);
+        let building = self.job(&file);
+        let (base, head, comparisons, broken) = commits::attempt(&building, |steps| {
+            let mut build = |name: &str, named: &Named| {
+                let sources = format!("{} {} {}", named.commit, asked.path, self.target());
+                let kept = Kept { folder: &area.join("kept"), sources: &sources };
+                fs::create_dir_all(kept.folder)
+                    .with_context(|| format!("{} can't be made", kept.folder.display()))?;
+                commits::build(&building, steps, name, kept, || self.check_out(&repository, &source.0, named))
+                    .with_context(|| format!("{name}: {} ({})", short(&named.commit), named.subject))
+            };
+            let (base, head) = (build(BASE, &asked.base)?, build(HEAD, &asked.head)?);
+            remove(&source.0)?;
+            if let Some(variable) = base.other_flag(&head) {
+                bail!(
+                    "the two commits were not built alike: {variable} in the environment was another one when the run was begun\n  next: begin a new run"
+                );
+            }
+            if commits::is_same_program([&base, &head])? && !asked.even_if_same {
+                return Ok((base, head, Vec::new(), None));
+            }
+            let ruling = if asked.is_heads { &asked.head } else { &asked.base };
+            self.check_out(&repository, &tree.0, ruling)?;
+            let judging = tree.0.join(&asked.path);
+            let (comparisons, broken) = commits::hold(&self.job(&judging), steps, [&base, &head])?;
+            Ok((base, head, comparisons, broken))
+        })?;
+        let is_same = commits::is_same_program([&base, &head])?;
+        let mut notes = asked.notes.clone();
+        notes.extend(self.notes(&base, &head, is_same));
+        let findings = self.findings(&comparisons, broken.as_deref());
+        let outcome = match (is_same, &findings[..]) {
+            (true, []) => GateOutcome::SameProgram,
+            (_, findings) => hold::outcome(findings, asked.require_power),
+        };
+        let found = CommitGate {
+            name: asked.name.clone(),
+            file: asked.path.clone(),
+            file_of: asked.file_of.clone(),
+            base: commit_build(&asked.base, &base),
+            head: commit_build(&asked.head, &head),
+            rule,
+            worse_by: self.experiment.gate.worse_by.clone(),
+            require_power: asked.require_power,
+            comparisons,
+            findings,
+            outcome,
+            notes,
+            run: self.folder.path().display().to_string(),
+        };
+        self.folder.write_record("commit-gate.json", found.clone())?;
+        self.enter_in_ledger(&found)?;
+        remove(&self.folder.join(SNAPSHOT))?;
+        Ok(found)
+    }
+
+    /// One run of a repository's gate at a time has its checkout.
+    fn alone(&self, area: &Path) -> Result<File> {
+        let path = area.join("lock");
+        fs::create_dir_all(area).with_context(|| {
+            format!("the cache {} can't be written; name another with --cache", area.display())
+        })?;
+        let lock = File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(_) => bail!(
+                "another gate of `{}` builds in {}; wait for its end, or give this one another --cache",
+                self.experiment.name,
+                area.display()
+            ),
+        }
+    }
+
+    fn job<'b>(&'b self, file: &'b Path) -> Job<'b> {
+        Job {
+            experiment: self.experiment,
+            file,
+            folder: self.folder,
+            home: self.home,
+            runner: self.runner,
+            progress: self.progress,
+            only: None,
+        }
+    }
+
+    /// What the file says of the build.
+    fn target(&self) -> String {
+        let file: Option<toml::Table> = self.asked.text.parse().ok();
+        file.and_then(|file| Some(file.get("target")?.to_string())).unwrap_or_default()
+    }
+
+    fn check_out(&self, repository: &Repository<'_>, folder: &Path, named: &Named) -> Result<()> {
+        let snapshot = self.folder.join(SNAPSHOT);
+        let more = if snapshot.is_dir() { vec![snapshot] } else { Vec::new() };
+        repository
+            .check_out(folder, &named.commit, &more)
+            .with_context(|| format!("{} ({}) can't be checked out", short(&named.commit), named.asked))
+    }
+
+    /// What a reader should know of the builds.
+    fn notes(&self, base: &Side, head: &Side, is_same: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        let versions = |side: &Side| {
+            side.tools.iter().map(|tool| (tool.path.clone(), tool.version.clone())).collect::<Vec<_>>()
+        };
+        if versions(base) != versions(head) {
+            notes.push(
+                "The two commits were built by different tools: what these bring is part of the difference."
+                    .to_owned(),
+            );
+        }
+        if is_same && self.asked.even_if_same {
+            notes.push(
+                "Both commits build the same program, byte for byte as it is loaded: whatever the pairs show is noise."
+                    .to_owned(),
+            );
+        } else if self.experiment.builds < 2 && !is_same {
+            notes.push(
+                "Each commit was built once: a small difference may be the luck of where its functions lie. `builds = 5` in [gate] makes \
+                 that luck a part of the interval."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    fn findings(&self, comparisons: &[Comparison], broken: Option<&str>) -> Vec<GateFinding> {
+        let (wishes, primary) = (&self.experiment.gate, self.experiment.compare.primary);
+        let line = |workload: &str| {
+            let line = line_of(&self.asked.text, &format!("workload.{workload}"), "");
+            line.and_then(|line| u32::try_from(line).ok())
+        };
+        let mut found = Vec::new();
+        // A head that broke down under one load is loaded no more.
+        let mut broken = broken;
+        for workload in &self.experiment.judging {
+            let name = workload.name.as_str();
+            match (comparisons.iter().find(|comparison| comparison.workload.name == name), broken.take()) {
+                (Some(comparison), why) => {
+                    broken = why;
+                    found.extend(hold::findings(comparison, wishes, line(name)));
+                }
+                (None, Some(why)) => found.push(hold::broke_down(name, primary, wishes, why, line(name))),
+                (None, None) => {}
+            }
+        }
+        found
+    }
+
+    fn enter_in_ledger(&self, found: &CommitGate) -> Result<()> {
+        let path = self.home.join(ledger::NAME);
+        for comparison in &found.comparisons {
+            let note = format!("ledger-{}.json", comparison.workload.name);
+            let entry = || {
+                let records = ledger::records(self.folder, comparison)?;
+                Ok(LedgerEntry { records, ..entry_of(found, comparison) })
+            };
+            ledger::enter_once(self.folder, &note, &path, entry, self.progress)?;
+        }
+        Ok(())
+    }
+}
+
+/// Enough of a hash to name a commit.
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+fn commit_build(named: &Named, side: &Side) -> CommitBuild {
+    let first = side.builds.first();
+    CommitBuild {
+        asked: named.asked.clone(),
+        commit: named.commit.clone(),
+        subject: named.subject.clone(),
+        programs_sha256: side.builds.iter().map(|built| built.facts.sha256.clone()).collect(),
+        file_bytes: first.map_or(0, |built| built.facts.file_bytes),
+        text_bytes: first.map_or(0, |built| built.facts.text_bytes),
+        build_s: first.map_or(0.0, |built| built.build_s),
+        kept: side.is_kept,
+        tools: side.tools.clone(),
+    }
+}
+
+/// What a gate says of one load, without the hashes of its windows.
+pub fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEntry {
+    let (base, head) = (found.base.short(), found.head.short());
+    let of_this: Vec<GateFinding> = found
+        .findings
+        .iter()
+        .filter(|finding| finding.workload == comparison.workload.name)
+        .cloned()
+        .collect();
+    let decision = match hold::outcome(&of_this, found.require_power) {
+        GateOutcome::Worse => "failed",
+        GateOutcome::NotSeen | GateOutcome::TooLittlePower => "could not tell",
+        GateOutcome::Passed | GateOutcome::SameProgram => "passed",
+    };
+    let trouble = of_this.iter().find(|finding| finding.by_troubles && finding.state == GateState::Worse);
+    LedgerEntry {
+        experiment: found.name.clone(),
+        change: format!("binary: commit {head} on {base}"),
+        question: format!(
+            "Is {head} ({}) worse than {base} under {}?",
+            found.head.subject, comparison.workload.name
+        ),
+        decision: decision.to_owned(),
+        why: trouble
+            .map_or_else(|| hone_report::verdict::sentence(comparison), |finding| finding.why.clone()),
+        run: found.run.clone(),
+        ..ledger::entry("gate").judged_by(comparison)
+    }
+}
+
+/// What can be known before anything is built.
+///
+/// # Errors
+/// With what makes no sense.
+pub fn check(experiment: &Experiment) -> Result<()> {
+    for workload in &experiment.judging {
+        hone_experiment::bench::check(workload)?;
+    }
+    crate::rule::check(experiment)
+}

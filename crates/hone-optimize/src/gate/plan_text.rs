@@ -1,0 +1,46 @@
+//! What `hone gate` would do, as text.
+
+use std::fmt::Write as _;
+
+use hone_document::wrapped;
+use hone_experiment::spec::Experiment;
+use hone_record::Mode;
+
+use super::Asked;
+
+/// What a run would do.
+pub fn plan(asked: &Asked, experiment: &Experiment, rule: &str) -> String {
+    let mut out = format!("Gate {}, by {} ({})\n", asked.name, asked.path, asked.file_of);
+    for (name, named) in [("base", &asked.base), ("head", &asked.head)] {
+        let short = named.commit.get(..10).unwrap_or(&named.commit);
+        let _ = writeln!(out, "  {name}  {short}  {}: {}", named.asked, named.subject);
+    }
+    let builds = experiment.builds;
+    let each = if builds > 1 { format!(", {builds} layouts each") } else { String::new() };
+    let _ = writeln!(out, "\nBuilds: base and head{each}, in {}", asked.cache.display());
+    for workload in &experiment.judging {
+        let compare = &experiment.compare;
+        let words = if workload.engine.operations().is_some() {
+            format!(
+                "{} rounds of base, a copy of base, and head: {} windows",
+                compare.rounds,
+                3 * compare.rounds
+            )
+        } else {
+            let at_once = if compare.mode == Mode::Duet { 1.0 } else { 2.0 };
+            let pairs = compare.pairs + compare.control_pairs;
+            format!(
+                "{} pairs of base and head and {} of base and base: {:.0} s of windows, and as many starts and warm-ups",
+                compare.pairs,
+                compare.control_pairs,
+                f64::from(pairs) * at_once * workload.duration_s
+            )
+        };
+        let _ = writeln!(out, "Load {}: {words}", workload.name);
+    }
+    for note in &asked.notes {
+        let _ = writeln!(out, "{}", wrapped(&format!("note: {note}")));
+    }
+    let _ = write!(out, "\n{}\n", wrapped(rule));
+    out
+}

@@ -1,0 +1,102 @@
+//! What a Go program has beside its variants: profiles of the running service, what stands out in them, its own benchmarks, and the
+//! place from which a plain `go build` takes the profile.
+
+mod bench;
+mod place;
+mod profile;
+mod spots;
+mod stack;
+
+use anyhow::{Result, bail};
+use hone_binary::go::GoPgo;
+use hone_binary::{Built, Kind, Workshop};
+use hone_record::{GoAccount, VariantFacts};
+
+use super::steps::Steps;
+use super::{Job, Profiles, Taken};
+use hone_experiment::bench::Subject;
+use hone_experiment::phase::Phase;
+use hone_experiment::spec::target::Form;
+use hone_experiment::variants::{Mix, PGO, Profile};
+
+pub use place::place;
+pub(super) use stack::most_while;
+
+/// A name and port are enough for an address.
+pub(super) fn pprof_url(address: &str) -> String {
+    if address.contains("://") { address.to_owned() } else { format!("http://{address}") }
+}
+
+/// The profile of all trainings, where there is one.
+fn of_all(profiles: &Profiles) -> Option<&Taken> {
+    profiles.get(&Profile::First(Mix::All))?.as_ref().ok()
+}
+
+impl Job<'_> {
+    /// Where a started Go program gives its profiles; `None` of other targets.
+    pub(super) fn pprof_of(&self, subject: &Subject) -> Option<String> {
+        self.is_go().then(|| pprof_url(&subject.fill(&self.target().pprof)))
+    }
+
+    pub(super) fn is_go(&self) -> bool {
+        matches!(self.experiment.target.form, Form::Go(_))
+    }
+
+    /// The workshop with all that only a Go module has. Made in the steps that need it: who has them behind him needs no Go.
+    fn go_shop(&self) -> Result<GoPgo<'_>> {
+        match &self.experiment.target.form {
+            Form::Go(go) => GoPgo::prepare(self.runner, self.go_target(go)?, &self.work()),
+            _ => bail!("the target is no Go program"),
+        }
+    }
+
+    /// What the profile that lies in the sources is worth today.
+    pub(super) fn look_at_lying(&self, steps: &mut Steps<'_>, baseline: &Built) -> Result<Option<String>> {
+        if !self.is_go() {
+            return Ok(None);
+        }
+        steps.run(Phase::Baseline, "default-profile", || self.lying_profile(&self.go_shop()?, baseline))
+    }
+
+    /// Where the time and the memory go.
+    pub(super) fn look_at_go(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        profiles: &Profiles,
+        found_profile: Option<String>,
+    ) -> Result<Option<GoAccount>> {
+        if workshop.kind() != Kind::Go {
+            return Ok(None);
+        }
+        let mut account = GoAccount { found_profile, ..GoAccount::default() };
+        if let Some(taken) = of_all(profiles) {
+            (account.hot_spots, account.findings) =
+                steps.run(Phase::Train, "hot-spots", || self.hot_spots(workshop, taken))?;
+        }
+        Ok(Some(account))
+    }
+
+    /// What comes behind the verdicts: benchmarks, and the profile in its place.
+    pub(super) fn finish_go(
+        &self,
+        steps: &mut Steps<'_>,
+        profiles: &Profiles,
+        variants: &[VariantFacts],
+        account: Option<GoAccount>,
+    ) -> Result<Option<GoAccount>> {
+        let Some(mut account) = account else { return Ok(None) };
+        if let Some(plan) = &self.experiment.go.bench {
+            match self.go_benchmarks(steps, plan, of_all(profiles))? {
+                Ok(found) => account.benchmarks = Some(found),
+                Err(why) => account.no_benchmarks = Some(why),
+            }
+        }
+        if self.experiment.go.place {
+            let pgo = variants.iter().find(|variant| variant.name == PGO);
+            account.placed =
+                Some(steps.run(Phase::Judge, "place-profile", || self.placed(of_all(profiles), pgo))?);
+        }
+        Ok(Some(account))
+    }
+}

@@ -1,0 +1,128 @@
+//! The rules by which the workloads of an experiment judge: for each by what sends it, and made before anything is built.
+
+use anyhow::{Context as _, Result};
+use hone_compare::{BASELINE, DesignError, Plan, TWIN};
+use hone_record::{Design, Mode, Workload};
+
+use hone_experiment::places::Places;
+use hone_experiment::rounds;
+use hone_experiment::spec::{Compare, Experiment};
+
+/// The pairs of an edge under a load that Hone sends.
+///
+/// # Errors
+/// When it can give no interval, or the windows can't tell what the verdict hangs on.
+pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> Result<Design, DesignError> {
+    hone_compare::plan(&Plan {
+        mode: settings.mode,
+        places: settings.mode == Mode::Duet && settings.places && Places::halves().is_some(),
+        pairs: settings.pairs,
+        control_pairs: settings.control_pairs,
+        primary: settings.primary,
+        guards: settings.guards.clone(),
+        alpha: settings.alpha,
+        equivalence: settings.equivalence,
+        seed: settings.seed,
+        builds: [builds; 2],
+        pilot_pairs: 0,
+        requests_per_window: workload.requests_per_window(),
+        refused: Default::default(),
+        disturbance: Some(hone_compare::disturbance(settings.mode)),
+        both_controls: false,
+        reserve: settings.reserve,
+        effect: Some(settings.effect.ratio()),
+        default_guards: true,
+        busy: settings.busy,
+    })
+}
+
+/// Whether every judging workload can judge as it is asked to. What can't is no work of hours away then.
+///
+/// # Errors
+/// With the workload, and what it can't do.
+pub fn check(experiment: &Experiment) -> Result<()> {
+    for workload in &experiment.judging {
+        of(experiment, workload).with_context(|| format!("workload `{}` can't judge so", workload.name))?;
+    }
+    Ok(())
+}
+
+/// The rule of any edge under a workload.
+fn of(experiment: &Experiment, workload: &Workload) -> Result<Design, DesignError> {
+    let (settings, builds) = (&experiment.compare, experiment.builds);
+    match workload.engine.operations() {
+        None => of_pairs(settings, builds, workload),
+        // How many variants there are changes orders, and no rule.
+        Some(_) => rounds::plan(settings, builds, workload, TWIN + 2).design([BASELINE, TWIN + 1]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use hone_experiment::spec::parse;
+
+    fn checked(load: &str, more: &str) -> Result<(), String> {
+        let text = format!(
+            "name = \"t\"\n[target]\nmanifest = \"Cargo.toml\"\npackage = \"p\"\nbin = \"b\"\nargs = [\"{{port}}\"]\n\
+             [workload.a]\n{load}\n[workload.b]\n{load}\n[optimize]\ntrain = \"a\"\njudge = [\"b\"]\n\
+             judge_what_was_trained = true\n{more}\n"
+        );
+        let experiment = parse(&text, Path::new("x.toml")).map_err(|error| error.to_string())?;
+        check(&experiment).map_err(|error| format!("{error:#}"))
+    }
+
+    const SENT: &str = "requests_per_s = 1000\nduration_s = 5";
+    const COUNTED: &str = "command = \"true {port}\"\noperations = 5";
+    const EXITS: &str = "run = [\"{operations}\"]\noperations = 5";
+
+    /// Each workload by what sends it: what one kind can tell, the other can't.
+    #[test]
+    fn a_rule_that_a_workload_can_not_judge_by_is_refused_before_anything_is_built() {
+        let refused = |load: &str, more: &str, told: &str| {
+            let message = checked(load, more).unwrap_err();
+            assert!(
+                message.starts_with("workload `b` can't judge so") && message.contains(told),
+                "{more}\n{message}"
+            );
+        };
+        for load in [SENT, COUNTED, EXITS] {
+            checked(load, "").unwrap();
+        }
+        let guard = |name: &str| format!("[compare]\nguards = [\"{name}\"]");
+        refused(SENT, &guard("throughput"), "the rate that was asked for");
+        checked(COUNTED, &guard("throughput")).unwrap();
+        checked(SENT, &guard("latency-p50")).unwrap();
+        refused(COUNTED, &guard("latency-p50"), "the latency of none of them");
+        // 4,787 requests nearly always: enough for a p99, and not for a p99.9.
+        checked(SENT, &guard("latency-p99")).unwrap();
+        refused(SENT, &guard("latency-p999"), "needs 10000 requests in every window");
+        checked("requests_per_s = 3000\nduration_s = 5", &guard("latency-p999")).unwrap();
+        // Rounds are asked of rounds, and pairs of pairs.
+        refused(
+            COUNTED,
+            "[compare]\nrounds = 12\nblock_rounds = 6",
+            "12 rounds in blocks of 6 make 2 starts",
+        );
+        checked(EXITS, "[compare]\nrounds = 12\npairs = 3").unwrap();
+        checked(SENT, "[compare]\nrounds = 1").unwrap();
+        refused(SENT, "[compare]\npairs = 3", "3 A/B pairs are too few");
+        checked(COUNTED, "builds = 5").unwrap();
+        checked(SENT, "builds = 14").unwrap();
+        refused(SENT, "builds = 15", "15 builds need 15 A/B pairs at least, and there are 14");
+        refused(COUNTED, "builds = 16", "16 builds need 16 blocks of rounds, and there are 15");
+    }
+
+    #[test]
+    fn every_example_can_judge() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        for folder in std::fs::read_dir(examples).unwrap().flatten() {
+            let file = folder.path().join("hone.toml");
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            check(&parse(&text, &file).unwrap())
+                .unwrap_or_else(|error| panic!("{}: {error:#}", file.display()));
+        }
+    }
+}

@@ -82,7 +82,8 @@ impl Plan {
         let can_be_told =
             self.reserve != Some(0) && self.builds == [1, 1] && self.control_pairs >= FEWEST_PAIRS;
         let more = [self.pairs, self.control_pairs].map(|planned| planned * MORE_FOR_AN_EFFECT);
-        self.effect.filter(|_| can_be_told).map(|ratio| Effect { ratio, more })
+        let again = self.control_pairs + more[1];
+        self.effect.filter(|_| can_be_told).map(|ratio| Effect { ratio, more, again })
     }
 }
 
@@ -226,7 +227,9 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     let more = effect.as_ref().map_or([0, 0], |effect| effect.more);
     let behind = [reserves[0] + more[0], reserves[1] + more[1]];
     order.extend(spread(behind[0], behind[1]));
-    let reserve = behind[0] + behind[1];
+    let again = effect.as_ref().map_or(0, |effect| effect.again);
+    order.extend(std::iter::repeat_n(PairKind::Control, again as usize));
+    let reserve = behind[0] + behind[1] + again;
     let swapped = balanced(&order, plan.both_controls, &mut random);
     let secondary = Metric::ALL
         .into_iter()
@@ -284,10 +287,11 @@ fn reserve_words([tests, controls]: [u32; 2]) -> String {
 }
 
 /// What becomes of A/A pairs that scatter.
-fn effect_words(Effect { ratio, more: [tests, controls] }: &Effect) -> String {
+fn effect_words(Effect { ratio, more: [tests, controls], .. }: &Effect) -> String {
     format!(
         " If the A/A pairs predict that the planned pairs miss a difference of {:.0} % (power 80 %), Hone measures as many more as it needs, at \
-         most {tests} A/B and {controls} A/A pairs. A/B pairs do not influence this.",
+         most {tests} A/B and {controls} A/A pairs. If the A/A pairs then differ from 1 themselves, as many A/A pairs are measured again, once, and \
+         all count. A/B pairs do not influence this.",
         (ratio - 1.0) * 100.0
     )
 }

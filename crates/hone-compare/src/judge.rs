@@ -192,6 +192,38 @@ pub fn control_differs(rule: &Rule, judgement: &Judgement) -> bool {
     judgement.control.as_ref().is_some_and(|control| differs(Span::of(control), margin(rule)))
 }
 
+/// A/B and A/A pairs that would most probably say of the primary metric what these pairs did not: for the difference that they saw, or for the
+/// margin of equivalence where they saw less. As many A/A pairs as A/B pairs where the A/A pairs themselves differ. `None` where there is a
+/// verdict, where builds or starts are what is missing, and where 10,000 pairs would not do.
+pub fn pairs_to_settle(design: &Design, judgement: &Judgement) -> Option<[u32; 2]> {
+    let Judgement { estimate: test, control, verdict, .. } = judgement;
+    if *verdict != Verdict::NotShown || test.builds.is_some() {
+        return None;
+    }
+    let least = 1.0 + design.rule.equivalence;
+    let seen = test.ratio.max(test.ratio.recip()).max(least);
+    let variance = |side: &Estimate| side.log_ratio_sd.powi(2) / f64::from(side.pairs);
+    let error = (variance(test) + control.as_ref().map_or(0.0, variance)).sqrt();
+    let of_both = Estimate { log_ratio_sd: error * f64::from(test.pairs).sqrt(), ..test.clone() };
+    let pairs = pairs_needed(&of_both, seen)?.max(design.pairs);
+    let controls = match control {
+        Some(_) if control_differs(&design.rule, judgement) => pairs,
+        _ => u64::from(pairs)
+            .saturating_mul(u64::from(design.control_pairs))
+            .div_ceil(u64::from(design.pairs.max(1))) as u32,
+    };
+    Some([pairs, controls])
+}
+
+/// Whether the A/A pairs of the primary metric differ. A/B pairs are not looked at.
+pub(crate) fn primary_control_differs(design: &Design, pairs: &[PairOutcome]) -> bool {
+    let rule = &design.rule;
+    let values = values(rule.primary, PairKind::Control, pairs, design.starts > 0);
+    Resampled::new(&values, rule.resamples, rule.seed).is_ok_and(|control| {
+        differs(Span::of(&control.estimate(1.0 - alpha_of(rule, rule.primary))), margin(rule))
+    })
+}
+
 /// Whether an effect is more than what control pairs showed, in its own direction.
 fn stands_beside(test: Span, control: Span, beside: Beside) -> bool {
     let same_sign = (test.mean > 0.0) == (beside.mean > 0.0);
@@ -369,6 +401,20 @@ mod tests {
         check(CpuPerRecord, 1.03, 1.0, 0.20, Verdict::NotShown, "would have shown");
         check(CpuPerRecord, 0.90, 1.2, 0.02, Verdict::NotShown, "control itself differs");
         check(CpuPerRecord, 1.10, 0.85, 0.28, Verdict::NotShown, "");
+    }
+
+    #[test]
+    fn what_was_not_shown_comes_with_the_pairs_that_settle_it() {
+        let of = |test, control, spread| {
+            let design = alone(Metric::CpuPerRecord);
+            let judged = judge(&design, &pairs(Metric::CpuPerRecord, test, control, spread));
+            pairs_to_settle(&design, &judged.judgements[0])
+        };
+        assert_eq!(of(0.80, 1.0, 0.02), None, "a verdict is there");
+        let [tests, controls] = of(0.97, 1.0, 0.15).unwrap();
+        assert!(tests > 100 && controls < tests, "{tests} and {controls}");
+        let [tests, controls] = of(0.90, 1.2, 0.02).unwrap();
+        assert_eq!(tests, controls, "its own control differs");
     }
 
     #[test]

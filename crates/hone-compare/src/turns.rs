@@ -6,6 +6,7 @@
 use hone_record::{Design, Effect, PairKind, PairOutcome};
 
 use crate::estimate::POWER;
+use crate::judge::primary_control_differs;
 use crate::power::{Layout, Outlook, Widths};
 
 /// Where a kind of pair stands in a list of both: the A/A pairs first.
@@ -24,6 +25,8 @@ pub struct Turns<'a> {
     /// Pairs of the reserve that may still be measured.
     spare: [usize; 2],
     asked: Asked,
+    /// Whether the A/A pairs were asked if they differ themselves.
+    asked_again: bool,
 }
 
 /// Whether the A/A pairs have been asked how many pairs it takes.
@@ -55,16 +58,18 @@ impl<'a> Turns<'a> {
         };
         let (planned, behind) = design.order.split_at(design.planned());
         let [tests, controls] = design.effect.as_ref().map_or([0, 0], |effect| effect.more);
+        let again = design.effect.as_ref().map_or(0, |effect| effect.again);
         let [behind_controls, behind_tests] = of(behind);
         Self {
             design,
             wanted: of(planned),
             counted: [0, 0],
             spare: [
-                behind_controls.saturating_sub(controls as usize),
+                behind_controls.saturating_sub((controls + again) as usize),
                 behind_tests.saturating_sub(tests as usize),
             ],
             asked: Asked::NotYet,
+            asked_again: false,
         }
     }
 
@@ -113,6 +118,25 @@ impl<'a> Turns<'a> {
             wanted_ratio: effect.ratio,
             pairs: needed.more,
         })
+    }
+
+    /// Asks once, behind all other pairs, whether the A/A pairs themselves differ from 1 by the rule, and takes as many of them again into
+    /// account. `None` where they don't. One control in twenty differs by chance, and says then of a difference that is there that it can't be
+    /// told; as many pairs again clear about two of three (`tests/effect.rs`).
+    pub fn again(&mut self, index: usize, measured: &[PairOutcome]) -> Option<u32> {
+        let effect = self.design.effect.as_ref().filter(|effect| effect.again > 0 && !self.asked_again)?;
+        let is_behind = index + effect.again as usize >= self.design.order.len();
+        if !is_behind || (self.counted[0] < self.wanted[0] && self.spare[0] > 0) {
+            return None;
+        }
+        self.asked_again = true;
+        if !primary_control_differs(self.design, measured) {
+            return None;
+        }
+        let more = self.counted[0].min(effect.again as usize);
+        self.wanted[0] = self.counted[0] + more;
+        self.spare[0] += more;
+        Some(more as u32)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sessions that go on while their A/A pairs scatter: they must not see what is not there, and must find what few pairs would miss.
 
-use hone_compare::{Plan, Turns, USUAL_EFFECT, judge, plan};
+use hone_compare::{Plan, Turns, USUAL_EFFECT, control_differs, judge, plan};
 use hone_record::{Design, PairKind, PairOutcome, Verdict};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -31,6 +31,7 @@ fn measured(random: &mut ChaCha8Rng, design: &Design, truth: Truth) -> Vec<PairO
         if index >= design.planned() {
             turns.more(&pairs);
         }
+        turns.again(index, &pairs);
         if !turns.is_due(index) {
             continue;
         }
@@ -93,6 +94,34 @@ fn an_effect_that_the_planned_pairs_would_miss_is_found() {
         assert!(before * 2 < sessions + sessions / 5, "{before} of {sessions} without: this shows nothing");
         assert!(after * 10 >= sessions * 7, "{after} of {sessions}");
     }
+}
+
+/// So many of the sessions say nothing because their own control differs, with or without asking it again.
+fn without_control(asks_again: bool, sessions: usize) -> usize {
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let truth = Truth { effect: 0.85, noise: normal, sd: 0.12 };
+    let differs = |number: &u64| {
+        let mut design = design(8, 5, *number, Some(USUAL_EFFECT));
+        if !asks_again {
+            let again = std::mem::take(&mut design.effect.as_mut().unwrap().again);
+            design.order.truncate(design.order.len() - again as usize);
+            design.reserve -= again;
+        }
+        let session = measured(&mut random, &design, truth);
+        let judged = judge(&design, &session).judgements;
+        judged.first().is_some_and(|judgement| control_differs(&design.rule, judgement))
+    };
+    (0..sessions as u64).filter(differs).count()
+}
+
+/// By chance one control in twenty says that equal arms differ, and nothing may be said then of what the A/B pairs show.
+#[test]
+fn a_control_that_differs_by_chance_is_mostly_cleared_by_asking_it_again() {
+    let sessions = sessions_of_a_figure() / 5;
+    let [once, twice] = [false, true].map(|asks_again| without_control(asks_again, sessions));
+    tell(&format!("{once} of {sessions} controls differ, {twice} when asked again"));
+    assert!(once * 40 > sessions, "{once} of {sessions}: this shows nothing");
+    assert!(twice * 2 < once, "{twice} and not {once} of {sessions}");
 }
 
 #[test]

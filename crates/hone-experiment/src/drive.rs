@@ -181,6 +181,11 @@ pub fn measure_pairs(
         {
             progress.line(&more_words(&contest.design, more));
         }
+        if let Some(controls) = turns.again(index, &pairs) {
+            progress.line(&format!(
+                "  The A/A pairs differ from 1 themselves. Hone measures {controls} more of them"
+            ));
+        }
         if !turns.is_due(index) {
             continue;
         }

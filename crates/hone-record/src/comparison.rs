@@ -112,6 +112,9 @@ pub struct Effect {
     pub ratio: f64,
     /// The most A/B and A/A pairs that come on top of the planned ones, out of the reserve.
     pub more: [u32; 2],
+    /// The most A/A pairs that are measured behind all others where those that count differ from 1 themselves. 0 in records from before it.
+    #[serde(default)]
+    pub again: u32,
 }
 
 fn one_build_each() -> [u32; 2] {

@@ -1,9 +1,9 @@
 //! An optimisation as text.
 
 use hone_binary::linkmap::Coverage;
-use hone_format::{bytes, time_us};
+use hone_format::{NONE, bytes, time_us};
 use hone_record::{
-    Artifact, Comparison, Harm, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, Verdict,
+    Artifact, Comparison, Harm, Judgement, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, Verdict,
 };
 
 use crate::table::table;
@@ -69,9 +69,7 @@ pub fn text(found: &Optimization) -> String {
     for judged in &found.on_baseline {
         out.push_str(&format!("\n{}: {}", judged.workload.name, hone_report::verdict::sentence(judged)));
     }
-    if !found.on_baseline.is_empty() {
-        out.push('\n');
-    }
+    out.push_str(&beside_baseline(found));
     out.push_str(&matrix(&found.matrix));
     out.push_str(&layouts(&found.variants));
     out.push_str(&tails(&found.comparisons));
@@ -112,6 +110,26 @@ fn foretold(found: &Optimization) -> String {
     } else {
         format!("\nForetold by replay before it was measured (under {}):\n{lines}", found.training.name)
     }
+}
+
+/// All variants in one scale: a row for each metric under each workload.
+fn beside_baseline(found: &Optimization) -> String {
+    let (names, rows) = found.beside_baseline();
+    let Some(direct) = found.on_baseline.first() else { return String::new() };
+    let head = ["", ""].into_iter().chain(names).map(str::to_owned).collect();
+    let cell = |judged: &Option<&Judgement>| {
+        judged.map_or(NONE.to_owned(), |judged| {
+            let estimate = &judged.estimate;
+            let ratio = hone_format::interval([estimate.ratio, estimate.low, estimate.high]);
+            format!("{ratio} {}", judged.verdict.label())
+        })
+    };
+    let mut lines: Vec<Vec<String>> = vec![head];
+    lines.extend(rows.iter().map(|row| {
+        let words = [row.workload.to_owned(), row.label.to_owned()];
+        words.into_iter().chain(row.cells.iter().map(cell)).collect()
+    }));
+    format!("\n\nAll variants beside {}:\n{}", direct.a, table(&lines))
 }
 
 /// Each comparison with what is of it alone, and once before them how all are read.
@@ -403,6 +421,22 @@ mod tests {
         let shown = comparisons(&found(judged, Vec::new()));
         assert!(shown.contains("Under reading: * primary metric, g guard rail. the rule"), "{shown}");
         assert!(shown.contains("Under writing: * primary metric, g guard rail. another rule"), "{shown}");
+    }
+
+    /// A variant that builds on another one is in the same scale as that one.
+    #[test]
+    fn variants_stand_beside_the_baseline_in_one_table() {
+        let edges = vec![of_operations("pgo", "reading")];
+        let mut judged = found(edges, ["pgo", "both"].map(|name| variant(name, None, "", "")).to_vec());
+        assert_eq!(beside_baseline(&judged), "", "each was held against the baseline alone");
+        let mut both = of_operations("both", "reading");
+        both.judgements[0].estimate.ratio = 0.777;
+        judged.on_baseline.push(both);
+        let shown = beside_baseline(&judged);
+        let lines: Vec<&str> = shown.trim_start().lines().collect();
+        assert!(lines[0].starts_with("All variants beside "), "{shown}");
+        assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), ["pgo", "both"]);
+        assert!(lines[2].contains("reading") && lines[2].contains("0.777 ["), "{shown}");
     }
 
     #[test]

@@ -92,8 +92,8 @@ pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{
-    Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt, VariantFacts,
-    VariantState, WeightedTraining,
+    BaselineRow, Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
+    VariantFacts, VariantState, WeightedTraining,
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use replica::{Replica, ReplicaDifference, TopicFigures};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::Artifact;
-use crate::comparison::{Comparison, Verdict};
+use crate::comparison::{Comparison, Judgement, Verdict};
 use crate::diagnosis::Diagnosis;
 use crate::foretelling::Foretelling;
 use crate::go::GoAccount;
@@ -282,7 +282,53 @@ pub struct Optimization {
     pub diagnosis: Option<Diagnosis>,
 }
 
+/// A metric of all variants beside the baseline, under one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BaselineRow<'a> {
+    /// The workload.
+    pub workload: &'a str,
+    /// The metric, in the words of its load.
+    pub label: &'static str,
+    /// For each variant of [`Optimization::beside_baseline`]; `None` where it was not estimated.
+    pub cells: Vec<Option<&'a Judgement>>,
+}
+
 impl Optimization {
+    /// The variants that were held against the baseline itself, and their primary metric, p50, p99 and p99.9 under each workload: every variant in
+    /// one scale, whatever it builds on. Nothing where none was held against the baseline beside its own ground.
+    pub fn beside_baseline(&self) -> (Vec<&str>, Vec<BaselineRow<'_>>) {
+        let Some(baseline) = self.on_baseline.first().map(|direct| direct.a.as_str()) else {
+            return (Vec::new(), Vec::new());
+        };
+        let direct = || self.comparisons.iter().chain(&self.on_baseline).filter(move |one| one.a == baseline);
+        let is_there = |name: &&str| direct().any(|one| one.b == *name);
+        let names: Vec<&str> =
+            self.variants.iter().map(|variant| variant.name.as_str()).filter(is_there).collect();
+        let mut rows: Vec<BaselineRow<'_>> = Vec::new();
+        for judged in direct() {
+            let workload = judged.workload.name.as_str();
+            if rows.iter().any(|row| row.workload == workload) {
+                continue;
+            }
+            let of = |name: &str| direct().find(|one| one.b == name && one.workload.name == workload);
+            let row = |metric: Metric| BaselineRow {
+                workload,
+                label: judged.label(metric),
+                cells: names
+                    .iter()
+                    .map(|name| of(name)?.judgements.iter().find(|found| found.estimate.metric == metric))
+                    .collect(),
+            };
+            let primary = judged.design.rule.primary;
+            let others = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999];
+            rows.extend(
+                std::iter::once(primary).chain(others.into_iter().filter(|one| *one != primary)).map(row),
+            );
+        }
+        rows.retain(|row| row.cells.iter().any(Option::is_some));
+        (names, rows)
+    }
+
     /// What profiles took beside the builds themselves, in words: people pay it with each new one.
     pub fn making_of_profiles(&self) -> Option<String> {
         const BUILDS: [&str; 3] = ["build-instrumented", "build-cs-instrumented", "build-traceable"];

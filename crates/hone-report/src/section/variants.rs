@@ -1,6 +1,8 @@
 //! The tree of variants: what became of each, what it costs, and what follows.
 
-use hone_record::{Comparison, Harm, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState};
+use hone_record::{
+    Comparison, Estimate, Harm, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState, Verdict,
+};
 
 use super::{paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -21,7 +23,9 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     if variants.len() < 3 && variants.iter().all(is_plain) {
         return None;
     }
-    let mut section = section("variants", "The variants").child(table(optimization).class("scroll").finish());
+    let mut section = section("variants", "The variants")
+        .child(table(optimization).class("scroll").finish())
+        .children(beside_baseline(optimization));
     for variant in variants {
         section = section.children(variant.rewriting.as_ref().map(|done| rewriting(&variant.name, done)));
     }
@@ -31,6 +35,35 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
             .children(layouts(variants))
             .children(one_layouts(&optimization.comparisons))
             .child(tails(&optimization.comparisons)),
+    )
+}
+
+/// All variants in one scale, where some build on others.
+fn beside_baseline(optimization: &Optimization) -> Option<Element> {
+    let (names, rows) = optimization.beside_baseline();
+    let direct = optimization.on_baseline.first()?;
+    let mut columns = vec![Column::words("workload"), Column::words("metric")];
+    columns.extend(names.iter().map(|name| Column::words(name)));
+    let mut table = Table::new(&format!("All variants beside {}", direct.a), columns)
+        .remark("Ratios with their intervals; below 1 is less.");
+    for row in &rows {
+        let mut cells = vec![Cell::text(row.label)];
+        cells.extend(row.cells.iter().map(|judged| {
+            judged.map_or_else(
+                || Cell::text(NONE),
+                |judged| judged_ratio(Some(&judged.estimate), judged.verdict),
+            )
+        }));
+        table.row(Markup::text(row.workload), cells);
+    }
+    Some(table.class("scroll").finish())
+}
+
+fn judged_ratio(estimate: Option<&Estimate>, verdict: Verdict) -> Cell {
+    let interval = |estimate: &Estimate| hone_format::interval([estimate.ratio, estimate.low, estimate.high]);
+    let words = estimate.map_or_else(|| NONE.to_owned(), interval);
+    Cell::words(
+        Markup::text(&words).with(el("div").child(mark::inline_verdict(verdict)).text(verdict.label())),
     )
 }
 
@@ -105,17 +138,7 @@ fn workloads(comparisons: &[Comparison]) -> Vec<&str> {
 
 fn ratio(comparison: Option<&Comparison>) -> Cell {
     let Some(comparison) = comparison else { return Cell::text(NONE) };
-    let verdict = comparison.verdict();
-    let words = match comparison.primary() {
-        Some(primary) => {
-            let estimate = &primary.estimate;
-            hone_format::interval([estimate.ratio, estimate.low, estimate.high])
-        }
-        None => NONE.to_owned(),
-    };
-    Cell::words(
-        Markup::text(&words).with(el("div").child(mark::inline_verdict(verdict)).text(verdict.label())),
-    )
+    judged_ratio(comparison.primary().map(|primary| &primary.estimate), comparison.verdict())
 }
 
 fn costs(harm: Option<&Harm>) -> [Cell; 2] {

@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{More, Neighbours, Turns, disturbed, own_events, place_of, why_it_does_not_count};
+use hone_compare::{Neighbours, Turns, disturbed, own_events, place_of, why_it_does_not_count};
 use hone_host::affinity;
 use hone_load::{Admin, LoadError, Prepared, Settings, Topic};
 use hone_record::{
@@ -22,6 +22,7 @@ use crate::clients::Clients;
 use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
+use crate::longer::{again_words, more_words};
 use crate::meter::{self, Meter};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
@@ -182,9 +183,7 @@ pub fn measure_pairs(
             progress.line(&more_words(&contest.design, more));
         }
         if let Some(controls) = turns.again(index, &pairs) {
-            progress.line(&format!(
-                "  The A/A pairs differ from 1 themselves. Hone measures {controls} more of them"
-            ));
+            progress.line(&again_words(controls));
         }
         if !turns.is_due(index) {
             continue;
@@ -227,19 +226,6 @@ pub fn measure_pairs(
         }
     }
     Ok(MeasuredPairs { pairs, is_cut: false })
-}
-
-/// Why a run takes longer than planned.
-fn more_words(design: &Design, more: More) -> String {
-    let percent = |ratio: f64| format!("{:.0} %", (ratio - 1.0) * 100.0);
-    let found = more.planned_ratio.map_or("no difference".to_owned(), percent);
-    let [tests, controls] = more.pairs;
-    format!(
-        "  The A/A pairs predict that {} A/B pairs find a difference of {found} or more, and not one of {}. Hone measures {tests} more A/B and \
-         {controls} more A/A pairs",
-        design.pairs,
-        percent(more.wanted_ratio)
-    )
 }
 
 /// So many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of the cases,

@@ -21,6 +21,7 @@ pub mod guard;
 pub mod ledger;
 pub mod left;
 pub mod lever;
+mod longer;
 pub mod meter;
 pub mod metered;
 pub mod moment;

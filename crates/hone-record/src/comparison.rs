@@ -112,7 +112,7 @@ pub struct Effect {
     pub ratio: f64,
     /// The most A/B and A/A pairs that come on top of the planned ones, out of the reserve.
     pub more: [u32; 2],
-    /// The most A/A pairs that are measured behind all others where those that count differ from 1 themselves. 0 in records from before it.
+    /// The most A/A pairs that are measured behind all others where these themselves differ from 1.
     #[serde(default)]
     pub again: u32,
 }

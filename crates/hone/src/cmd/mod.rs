@@ -37,6 +37,7 @@ mod sample;
 mod saved;
 mod security;
 mod serve;
+mod settle;
 mod shard;
 mod tune;
 pub(crate) mod version;

@@ -1,0 +1,56 @@
+//! What follows a comparison that shows nothing: the command that would.
+
+use std::ffi::OsString;
+
+use hone_record::Comparison;
+
+/// The command that most probably says what these pairs did not, by the words of this one, and how long it takes.
+pub(crate) fn to_settle(comparison: &Comparison, words: &[OsString]) -> Option<String> {
+    let design = &comparison.design;
+    let [pairs, controls] = hone_compare::pairs_to_settle(design, comparison.primary()?)?;
+    let took_s: f64 = comparison.pairs.iter().map(|pair| pair.took_s).sum();
+    let takes_s = took_s / comparison.pairs.len() as f64 * f64::from(pairs + controls);
+    let counts = match &design.budget {
+        Some(_) => vec![("--budget", format!("{}m", (takes_s / 60.0).ceil()))],
+        None => vec![("--pairs", pairs.to_string()), ("--control-pairs", controls.to_string())],
+    };
+    let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let mut line: Vec<String> = vec!["hone".to_owned()];
+    let mut words = words.filter(|words| !words.contains(&"--resume"))?.into_iter();
+    while let Some(word) = words.next() {
+        let of = |(name, _): &&(&str, String)| word.split('=').next() == Some(*name);
+        match counts.iter().find(of) {
+            Some((name, _)) if word == *name => drop(words.next()),
+            Some(_) => {}
+            None => line.push(word.to_owned()),
+        }
+    }
+    line.extend(counts.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+    let line = shlex::try_join(line.iter().map(String::as_str)).ok()?;
+    Some(format!("{line} (about {})", hone_format::duration(takes_s)))
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::{PairOutcome, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn a_comparison_that_shows_nothing_comes_with_the_command_that_settles_it() {
+        let mut comparison = hone_experiment::fixture::comparison(None);
+        let words = ["compare", "a:1", "b b:2", "--pairs=8", "--control-pairs", "5", "--rate", "50"];
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        assert_eq!(to_settle(&comparison, &words), None, "it is better");
+        comparison.judgements[0].verdict = Verdict::NotShown;
+        comparison.judgements[0].estimate.ratio = 0.98;
+        comparison.design.control_pairs = 4;
+        comparison.pairs =
+            vec![PairOutcome { took_s: 10.0, ..PairOutcome::default() }, PairOutcome::default()];
+        let next = to_settle(&comparison, &words).unwrap();
+        assert!(next.starts_with("hone compare a:1 'b b:2' --rate 50 --pairs 1"), "{next}");
+        assert!(next.contains(" --control-pairs ") && next.contains(" (about "), "{next}");
+        let resumed = ["compare", "--resume", "runs/x"].map(OsString::from);
+        assert_eq!(to_settle(&comparison, &resumed), None);
+    }
+}

@@ -37,7 +37,7 @@ pub mod xray;
 /// Columns of running text; tables may be wider.
 const COLUMNS: usize = 100;
 
-/// Running text in lines of at most [`COLUMNS`], the first as it is, the others indented by two blanks.
+/// Running text in lines of at most `COLUMNS`, the first as it is, the others indented by two blanks.
 pub fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;

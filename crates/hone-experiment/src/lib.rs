@@ -1,7 +1,7 @@
 //! One experiment: what is started, measured, paired, judged and kept, whichever job asks for it.
 //!
 //! A job says what it wants in a file ([`spec`]) or by flags; [`arm`] starts and stops the target, [`probe`], [`meter`] and
-//! [`metered`] look at it, [`drive`] measures pairs into a [`folder`], [`rounds`] and [`bench`] repeat that over builds and
+//! [`metered`] look at it, [`drive`] measures pairs into a [`folder`], [`rounds`] and [`mod@bench`] repeat that over builds and
 //! workloads, [`lever`] and [`topics`] set what is outside of the process and take it back, [`ledger`] keeps what was found.
 //! The crate knows rooms, and no job: it prints nothing but progress and alarms, and decides no exit code.
 

@@ -192,9 +192,10 @@ pub fn control_differs(rule: &Rule, judgement: &Judgement) -> bool {
     judgement.control.as_ref().is_some_and(|control| differs(Span::of(control), margin(rule)))
 }
 
-/// A/B and A/A pairs that would most probably say of the primary metric what these pairs did not: for the difference that they saw, or for the
-/// margin of equivalence where they saw less. As many A/A pairs as A/B pairs where the A/A pairs themselves differ. `None` where there is a
-/// verdict, where builds or starts are what is missing, and where 10,000 pairs would not do.
+/// The A/B and A/A pairs that most probably give a metric without a verdict one.
+///
+/// They show the difference that was seen, or the margin of equivalence where less was seen. If the A/A pairs themselves differ, there are as
+/// many of them as A/B pairs. `None` if there is a verdict, if more builds or starts are needed, or if 10,000 pairs are too few.
 pub fn pairs_to_settle(design: &Design, judgement: &Judgement) -> Option<[u32; 2]> {
     let Judgement { estimate: test, control, verdict, .. } = judgement;
     if *verdict != Verdict::NotShown || test.builds.is_some() {
@@ -206,13 +207,14 @@ pub fn pairs_to_settle(design: &Design, judgement: &Judgement) -> Option<[u32; 2
     let error = (variance(test) + control.as_ref().map_or(0.0, variance)).sqrt();
     let of_both = Estimate { log_ratio_sd: error * f64::from(test.pairs).sqrt(), ..test.clone() };
     let pairs = pairs_needed(&of_both, seen)?.max(design.pairs);
-    let controls = match control {
-        Some(_) if control_differs(&design.rule, judgement) => pairs,
-        _ => u64::from(pairs)
-            .saturating_mul(u64::from(design.control_pairs))
-            .div_ceil(u64::from(design.pairs.max(1))) as u32,
-    };
-    Some([pairs, controls])
+    let differs = control_differs(&design.rule, judgement);
+    Some([pairs, if differs { pairs } else { controls_beside(design, pairs) }])
+}
+
+/// A/A pairs in the design's proportion to so many A/B pairs.
+fn controls_beside(design: &Design, pairs: u32) -> u32 {
+    let controls = u64::from(pairs) * u64::from(design.control_pairs);
+    u32::try_from(controls.div_ceil(u64::from(design.pairs.max(1)))).unwrap_or(u32::MAX)
 }
 
 /// Whether the A/A pairs of the primary metric differ. A/B pairs are not looked at.
@@ -310,8 +312,7 @@ fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>)
 
 /// So many A/B pairs, with A/A pairs in the design's proportion.
 fn in_pairs(design: &Design, is_controlled: bool, pairs: u32) -> String {
-    let controls = u64::from(pairs) * u64::from(design.control_pairs);
-    match controls.div_ceil(u64::from(design.pairs.max(1))) {
+    match controls_beside(design, pairs) {
         controls if is_controlled && controls > 0 => format!("{pairs} A/B and {controls} A/A pairs"),
         _ => format!("{pairs} pairs"),
     }

@@ -1,11 +1,16 @@
-//! What follows a comparison that shows nothing: the command that would.
+//! What follows a comparison without a verdict: the command that most probably gives one.
 
 use std::ffi::OsString;
 
 use hone_record::Comparison;
 
-/// The command that most probably says what these pairs did not, by the words of this one, and how long it takes.
+/// The command that most probably gives a verdict, from the words of this one, and its duration. `None` if there is a verdict, if pairs are not
+/// what is missing, or if this run was resumed.
 pub(crate) fn to_settle(comparison: &Comparison, words: &[OsString]) -> Option<String> {
+    if comparison.at_least() != [false, false] {
+        // A longer climb gives one, and the sentence says so.
+        return None;
+    }
     let design = &comparison.design;
     let [pairs, controls] = hone_compare::pairs_to_settle(design, comparison.primary()?)?;
     let took_s: f64 = comparison.pairs.iter().map(|pair| pair.took_s).sum();
@@ -16,7 +21,7 @@ pub(crate) fn to_settle(comparison: &Comparison, words: &[OsString]) -> Option<S
     };
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let mut line: Vec<String> = vec!["hone".to_owned()];
-    let mut words = words.filter(|words| !words.contains(&"--resume"))?.into_iter();
+    let mut words = words.filter(|words| !words.iter().any(|word| word.starts_with("--resume")))?.into_iter();
     while let Some(word) = words.next() {
         let of = |(name, _): &&(&str, String)| word.split('=').next() == Some(*name);
         match counts.iter().find(of) {
@@ -50,7 +55,11 @@ mod tests {
         let next = to_settle(&comparison, &words).unwrap();
         assert!(next.starts_with("hone compare a:1 'b b:2' --rate 50 --pairs 1"), "{next}");
         assert!(next.contains(" --control-pairs ") && next.contains(" (about "), "{next}");
-        let resumed = ["compare", "--resume", "runs/x"].map(OsString::from);
-        assert_eq!(to_settle(&comparison, &resumed), None);
+        for resumed in [&["--resume", "runs/x"][..], &["--resume=runs/x"]] {
+            let words: Vec<OsString> = resumed.iter().map(OsString::from).collect();
+            assert_eq!(to_settle(&comparison, &words), None);
+        }
+        comparison.pairs[0].at_least = [true, false];
+        assert_eq!(to_settle(&comparison, &words), None, "it has to climb further");
     }
 }

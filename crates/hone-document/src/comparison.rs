@@ -1,8 +1,8 @@
 //! A comparison as text.
 
 use hone_format::{exact_percent, measured, ratio};
-use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
-use hone_report::verdict::{headline, sentence};
+use hone_record::{Comparison, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
+use hone_report::verdict::{headline, interval, sentence};
 
 use crate::table::{in_a_cell, table};
 use crate::wrapped;
@@ -185,11 +185,6 @@ fn needs(comparison: &Comparison, metric: Metric) -> String {
     }
 }
 
-fn interval(estimate: &Estimate) -> String {
-    let high = if estimate.high > 100.0 { "> 100".to_owned() } else { ratio(estimate.high) };
-    format!("[{}, {high}]", ratio(estimate.low))
-}
-
 /// The verdict with a shape, so that it does not hang on colour or on reading closely.
 pub fn verdict_mark(verdict: Verdict) -> &'static str {
     match verdict {
@@ -318,6 +313,7 @@ fn unmet(comparison: &Comparison) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use hone_experiment::fixture::comparison;
+    use hone_record::Estimate;
 
     use super::*;
 

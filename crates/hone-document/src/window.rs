@@ -469,7 +469,7 @@ fn latency_row(name: &str, tails: [String; 4], max: String, samples: u64) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use hone_experiment::fixture::window;
+    use hone_experiment::fixture::{end_to_end, window};
 
     use super::*;
     use std::collections::BTreeMap;
@@ -545,27 +545,11 @@ mod tests {
 
     #[test]
     fn a_latency_among_what_never_came_is_told_as_a_lower_bound() {
-        let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
-        (1..=985).for_each(|us| latency.record_ns(us * 1_000));
-        (0..15).for_each(|_| missing_latency.record_ns(1_000_000_000));
-        latency.merge(&missing_latency);
-        let seen = EndToEnd {
-            latency,
-            consumers: 1,
-            fetched_records: 985,
-            fetched_bytes: 985,
-            missing: 15,
-            is_group: false,
-            lag_records_max: 15,
-            lag_records_p50: None,
-            lag_records_p99: None,
-            lag_records_end: None,
-            missing_latency,
-        };
         let row = ["end to end", "500 µs", "900 µs", "≥ 1.00 s", "-", "≥ 1.00 s", "1,000"];
-        assert_eq!(end_to_end_row(&seen), row);
+        assert_eq!(end_to_end_row(&end_to_end()), row);
         assert!(
-            consumer_words(&seen).ends_with("lag in records: 15 (max), 15 acknowledged requests not seen")
+            consumer_words(&end_to_end())
+                .ends_with("lag in records: 15 (max), 15 acknowledged requests not seen")
         );
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    BatchForetold, BatchState, Comparison, CpuSeconds, Decision, Design, Durability, Estimate, Foreseen, Hdr,
-    Judgement, Keys, Latencies, Machine, Metric, Mode, Outcome, Proof, ProofStep, Rule, Verdict, Window,
-    WindowFacts, Workload,
+    BatchForetold, BatchState, Comparison, CpuSeconds, Decision, Design, Durability, EndToEnd, Estimate,
+    Foreseen, Hdr, Judgement, Keys, Latencies, Machine, Metric, Mode, Outcome, Proof, ProofStep, Rule,
+    Verdict, Window, WindowFacts, Workload,
 };
 
 use crate::spec::WorkloadFile;
@@ -47,6 +47,27 @@ pub fn window() -> Window {
         shard: None,
         client: None,
         requirements: Vec::new(),
+    }
+}
+
+/// What one consumer saw of 1,000 records, of which 15 never came within a second.
+pub fn end_to_end() -> EndToEnd {
+    let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
+    (1..=985).for_each(|us| latency.record_ns(us * 1_000));
+    (0..15).for_each(|_| missing_latency.record_ns(1_000_000_000));
+    latency.merge(&missing_latency);
+    EndToEnd {
+        latency,
+        consumers: 1,
+        fetched_records: 985,
+        fetched_bytes: 985,
+        missing: 15,
+        is_group: false,
+        lag_records_max: 15,
+        lag_records_p50: None,
+        lag_records_p99: None,
+        lag_records_end: None,
+        missing_latency,
     }
 }
 

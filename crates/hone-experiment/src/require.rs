@@ -508,7 +508,7 @@ pub fn measured_words(requirement: &Requirement) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::window;
+    use crate::fixture::{end_to_end, window};
 
     fn rule(text: &str) -> Rule {
         text.parse().unwrap()
@@ -599,24 +599,7 @@ mod tests {
     /// 985 requests came within 1 to 985 µs, and 15 did not come within a second.
     #[test]
     fn what_never_came_to_a_consumer_is_no_good_latency() {
-        let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
-        (1..=985).for_each(|us| latency.record_ns(us * 1_000));
-        (0..15).for_each(|_| missing_latency.record_ns(1_000_000_000));
-        latency.merge(&missing_latency);
-        let end_to_end = hone_record::EndToEnd {
-            latency,
-            consumers: 1,
-            fetched_records: 985,
-            fetched_bytes: 985,
-            missing: 15,
-            is_group: false,
-            lag_records_max: 15,
-            lag_records_p50: None,
-            lag_records_p99: None,
-            lag_records_end: None,
-            missing_latency,
-        };
-        let window = Window { end_to_end: Some(end_to_end), ..window() };
+        let window = Window { end_to_end: Some(end_to_end()), ..window() };
         for (text, met) in [
             ("e2e-p50<600us", Some(true)),
             ("e2e-p98<1ms", Some(true)),

@@ -126,7 +126,8 @@ fn of_primary(comparison: &Comparison) -> String {
     )
 }
 
-fn interval(estimate: &Estimate) -> String {
+/// `[0.857, 0.882]`: the interval of an estimate, as a table has it beside the ratio.
+pub fn interval(estimate: &Estimate) -> String {
     let high = if estimate.high > 100.0 { "> 100".to_owned() } else { ratio(estimate.high) };
     format!("[{}, {high}]", ratio(estimate.low))
 }

@@ -290,8 +290,8 @@ fn reserve_words([tests, controls]: [u32; 2]) -> String {
 fn effect_words(Effect { ratio, more: [tests, controls], .. }: &Effect) -> String {
     format!(
         " If the A/A pairs predict that the planned pairs miss a difference of {:.0} % (power 80 %), Hone measures as many more as it needs, at \
-         most {tests} A/B and {controls} A/A pairs. If the A/A pairs then differ from 1 themselves, as many A/A pairs are measured again, once, and \
-         all count. A/B pairs do not influence this.",
+         most {tests} A/B and {controls} A/A pairs. If the A/A pairs themselves then differ from 1, Hone measures as many again, once, and all of \
+         them count. A/B pairs do not influence this.",
         (ratio - 1.0) * 100.0
     )
 }

@@ -25,7 +25,7 @@ pub struct Turns<'a> {
     /// Pairs of the reserve that may still be measured.
     spare: [usize; 2],
     asked: Asked,
-    /// Whether the A/A pairs were asked if they differ themselves.
+    /// Whether the A/A pairs were asked if they themselves differ.
     asked_again: bool,
 }
 
@@ -120,9 +120,11 @@ impl<'a> Turns<'a> {
         })
     }
 
-    /// Asks once, behind all other pairs, whether the A/A pairs themselves differ from 1 by the rule, and takes as many of them again into
-    /// account. `None` where they don't. One control in twenty differs by chance, and says then of a difference that is there that it can't be
-    /// told; as many pairs again clear about two of three (`tests/effect.rs`).
+    /// Asks once, behind all other pairs, whether the A/A pairs themselves differ from 1 by the rule. If they do, as many of them are measured
+    /// again. `None` if they do not.
+    ///
+    /// One control in twenty differs by chance, and no verdict is possible then. As many pairs again clear about two of three such controls
+    /// (`tests/effect.rs`).
     pub fn again(&mut self, index: usize, measured: &[PairOutcome]) -> Option<u32> {
         let effect = self.design.effect.as_ref().filter(|effect| effect.again > 0 && !self.asked_again)?;
         let is_behind = index + effect.again as usize >= self.design.order.len();

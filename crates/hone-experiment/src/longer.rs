@@ -18,5 +18,5 @@ pub(crate) fn more_words(design: &Design, more: More) -> String {
 
 /// As [`more_words`], of A/A pairs that differ themselves.
 pub(crate) fn again_words(controls: u32) -> String {
-    format!("  The A/A pairs differ from 1 themselves. Hone measures {controls} more of them")
+    format!("  The A/A pairs themselves differ from 1. Hone measures {controls} more of them")
 }

@@ -294,8 +294,8 @@ pub struct BaselineRow<'a> {
 }
 
 impl Optimization {
-    /// The variants that were held against the baseline itself, and their primary metric, p50, p99 and p99.9 under each workload: every variant in
-    /// one scale, whatever it builds on. Nothing where none was held against the baseline beside its own ground.
+    /// The variants that were compared with the baseline itself, and a row for the primary metric, p50, p99 and p99.9 under each workload. Nothing
+    /// if every variant was compared only with the one that it builds on.
     pub fn beside_baseline(&self) -> (Vec<&str>, Vec<BaselineRow<'_>>) {
         let Some(baseline) = self.on_baseline.first().map(|direct| direct.a.as_str()) else {
             return (Vec::new(), Vec::new());

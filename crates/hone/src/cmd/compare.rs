@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
     budget: Option<String>,
     /// Smallest difference to detect: 5% or 0.05. If the A/A pairs are too noisy for it, Hone measures up to three times the planned
-    /// pairs. With --budget, it measures no more pairs than it needs [default: 10%; with --budget, all pairs that fit].
+    /// pairs, and more A/A pairs if these themselves differ. With --budget, it measures no more pairs than it needs [default: 10%; with --budget, all pairs that fit].
     #[arg(long, value_name = "SHARE")]
     effect: Option<String>,
     /// Only measure the pilot and say what the budget could show.

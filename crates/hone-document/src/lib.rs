@@ -12,6 +12,7 @@ pub mod comparison;
 pub mod curve;
 pub mod diagnosis;
 pub mod doctor;
+pub mod entries;
 pub mod go;
 pub mod heat_blocks;
 pub mod heatmap;

@@ -177,6 +177,24 @@ pub enum GateOutcome {
     NotSeen,
 }
 
+impl GateOutcome {
+    /// What follows from all findings.
+    pub fn of(findings: &[GateFinding], require_power: bool) -> Self {
+        if findings.iter().any(|finding| finding.state == GateState::Worse) {
+            return Self::Worse;
+        }
+        let primary = || findings.iter().filter(|finding| finding.primary);
+        // A gate that saw nothing must not be green, whatever was asked for.
+        if primary().next().is_none() || primary().any(|finding| finding.state == GateState::NotSeen) {
+            return Self::NotSeen;
+        }
+        if require_power && primary().any(|finding| !finding.has_power()) {
+            return Self::TooLittlePower;
+        }
+        Self::Passed
+    }
+}
+
 impl CommitGate {
     /// The findings that make it fail.
     pub fn failures(&self) -> impl Iterator<Item = &GateFinding> {

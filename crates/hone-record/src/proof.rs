@@ -33,6 +33,24 @@ impl Decision {
 }
 
 impl ProofStep {
+    /// What a kept change does to the others, and how bad it is: not standing the load comes before a broken guard rail, that before what is worse; then
+    /// by what it costs.
+    pub fn harm(&self) -> Option<(u8, f64)> {
+        let Some((comparison, cost)) = self.comparison.as_ref().zip(self.cost_ratio()) else {
+            return (self.decision == Decision::Rejected).then_some((2, 1.0));
+        };
+        let breaks = self.guards.iter().any(|guard| !guard.held);
+        let is_worse = comparison.verdict() == Verdict::Worse;
+        (breaks || is_worse).then_some((u8::from(breaks), cost))
+    }
+
+    /// The ratio of the metric that decides as a cost: above 1 where the change makes it worse, whichever way the metric counts; 1 where nothing was
+    /// estimated, and nothing where no comparison came about.
+    pub fn cost_ratio(&self) -> Option<f64> {
+        let of = |found: &Comparison| found.primary().map_or(1.0, |judged| judged.estimate.cost_ratio());
+        self.comparison.as_ref().map(of)
+    }
+
     /// The word for people: what is rejected since nothing was shown is told apart from what does harm.
     pub fn outcome(&self) -> &'static str {
         match (self.decision, self.comparison.as_ref().map(Comparison::verdict)) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_load::plant::{Fault, Relay};
-use hone_load::{Probe, ProbeFacts, Security, Settings, Topic};
+use hone_load::{NoProbe, Security, Settings, Topic};
 use hone_record::{Engine, Outcome, Schedule, SelfCheck, SelfTest, Window, Workload};
 use hone_tool::{Call, Runner, Session, System};
 
@@ -279,15 +279,4 @@ impl Drop for Stopped {
 fn signal(pid: u32, signal: libc::c_int) {
     // SAFETY: no memory is passed; the process is a child that has not been waited for, so the pid is still its own.
     unsafe { libc::kill(pid.cast_signed(), signal) };
-}
-
-/// Nothing beside the latencies is looked at.
-pub(crate) struct NoProbe;
-
-impl Probe for NoProbe {
-    fn start(&mut self) {}
-
-    fn stop(&mut self) -> ProbeFacts {
-        ProbeFacts::default()
-    }
 }

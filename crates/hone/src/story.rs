@@ -7,23 +7,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hone_ledger::{Checked, Ledger, Line};
 use hone_record::{
-    BatchState, Body as _, Capacity, Ceiling, Change, Chapter, CommitGate, Comparison, Curve, Diagnosis,
-    Envelope, Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, ProofStep, RecordRole, Story,
-    TriedKnob, Tuned, Tuning, VariantState, Window, WindowRow,
+    BatchState, Body as _, Capacity, Ceiling, Chapter, CommitGate, Comparison, Curve, Diagnosis, Envelope,
+    Heatmap, HostTrial, LedgerEntry, Machine, Optimization, Proof, ProofStep, RecordRole, Story, TriedKnob,
+    Tuned, Tuning, VariantState, Window, WindowRow,
 };
 use serde::Deserialize;
 
-use crate::batch::prove;
-use crate::host::trial;
-use crate::tune::book;
+use hone_document::entries::{comparison, gate, host_trial, optimization, proof, tuning};
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::TRIED;
 use hone_experiment::ledger::{
-    self, NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of,
+    NAME, RECORDS, Runs, hash_by, inside, lies_in, place_in, pulled_name, windows_of,
 };
 use hone_experiment::reader::{self, Reader, record as record_by};
-use hone_optimize::gate;
-use hone_optimize::ledger as edges;
 
 /// The note of `hone tune` that has the ceilings of the builds that it made: their run ends before it has a record of its own.
 pub(crate) const CEILINGS: &str = "ceilings.json";
@@ -402,13 +398,13 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn 
     let entries = entries_of(folder, reader);
     let judged = found.comparisons.iter().map(|comparison| {
         with_windows(
-            known_or(&entries, edges::of_edge(found, comparison, &run)),
+            known_or(&entries, optimization::of_edge(found, comparison, &run)),
             windows_in(folder, comparison, reader),
         )
     });
     let left_out = found.variants.iter().filter_map(|variant| match &variant.state {
         VariantState::LeftOut { why } => {
-            let entry = known_or(&entries, edges::of_left_out(found, variant, why, &run));
+            let entry = known_or(&entries, optimization::of_left_out(found, variant, why, &run));
             Some(with_windows(entry, Vec::new()))
         }
         VariantState::Made => None,
@@ -433,7 +429,7 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Sto
     let chapter = |step: &ProofStep| {
         let told = LedgerEntry {
             experiment: found.target.clone(),
-            ..prove::entry_of("batch prove", step, &found.rule, &run)
+            ..proof::entry_of("batch prove", step, &found.rule, &run)
         };
         let entry = known_or(&entries, told);
         let windows =
@@ -455,7 +451,7 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Sto
 /// A comparison in its folder.
 pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let entry = known_or(&entries_of(folder, reader), entry_of(found, &run));
+    let entry = known_or(&entries_of(folder, reader), comparison::entry_of(found, &run));
     let told = Story {
         title: entry.experiment.clone(),
         source: run.display().to_string(),
@@ -470,7 +466,7 @@ pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Read
 pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
     let entries = entries_of(folder, reader);
-    let about = book::About {
+    let about = tuning::About {
         name: &found.name,
         workload: &found.workload.name,
         objective: found.objective,
@@ -484,14 +480,14 @@ pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> S
         Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
     };
     let steps = found.steps.iter().enumerate();
-    let steps = steps.map(|(index, step)| chapter(book::of_step(&about, index + 1, step), &step.step));
-    let among = book::among(&about, found).into_iter().map(|(told, step)| chapter(told, step));
-    let closings = book::closings(&about, found).into_iter().map(|(told, step)| match step {
+    let steps = steps.map(|(index, step)| chapter(tuning::of_step(&about, index + 1, step), &step.step));
+    let among = tuning::among(&about, found).into_iter().map(|(told, step)| chapter(told, step));
+    let closings = tuning::closings(&about, found).into_iter().map(|(told, step)| match step {
         Some(step) => chapter(told, step),
         None => with_windows(known_or(&entries, told), Vec::new()),
     });
     let together = found.together.iter().filter_map(|together| together.all.as_ref());
-    let together = together.map(|step| chapter(book::of_all(&about, step), step));
+    let together = together.map(|step| chapter(tuning::of_all(&about, step), step));
     let told = Story {
         title: found.name.clone(),
         chapters: steps.chain(among).chain(closings).chain(together).collect(),
@@ -511,7 +507,7 @@ pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial, reader: &dyn Reade
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
     let entries = entries_of(folder, reader);
     let chapter = |knob: &TriedKnob| {
-        let told = trial::entry_of(&found.target, &found.workload.name, knob, &run);
+        let told = host_trial::entry_of(&found.target, &found.workload.name, knob, &run);
         let entry = known_or(&entries, told);
         let told = with_windows(entry, windows_in(folder, &knob.comparison, reader));
         Chapter { before: knob.before.clone(), after: knob.after.clone(), ..told }
@@ -545,32 +541,4 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
         ..Story::default()
     };
     with_beside(folder, reader, told)
-}
-
-/// What a comparison says, without the hashes of its windows.
-pub(crate) fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
-    let Comparison { a, b, change, .. } = comparison;
-    let question = match change {
-        Some(change) => format!("Does {} help?", change.words()),
-        None => format!("Is {b} better than {a}?"),
-    };
-    LedgerEntry {
-        experiment: format!("compare {}", run.file_name().unwrap_or_default().to_string_lossy()),
-        change: change.as_ref().map_or_else(|| format!("{b} in place of {a}"), altitude),
-        question,
-        decision: "compared".to_owned(),
-        why: hone_report::verdict::sentence(comparison),
-        run: run.display().to_string(),
-        ..ledger::entry("compare").judged_by(comparison)
-    }
-}
-
-/// A change with its altitude: who owns the setting.
-fn altitude(change: &Change) -> String {
-    let altitude = match change.kind.as_str() {
-        "client" | "load" => "client",
-        "host" => "host",
-        _ => "broker",
-    };
-    format!("{altitude}: {}", change.words())
 }

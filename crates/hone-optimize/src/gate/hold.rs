@@ -2,7 +2,7 @@
 //! verdicts, and no statistic beside them.
 
 use hone_format::exact_percent;
-use hone_record::{Comparison, GateFinding, GateOutcome, GateState, Judgement, Metric, Verdict};
+use hone_record::{Comparison, GateFinding, GateState, Judgement, Metric, Verdict};
 
 use hone_document::commit_gate::loss_word;
 use hone_experiment::broke;
@@ -146,22 +146,6 @@ pub(crate) fn broke_down(
         by_troubles: true,
         line,
     }
-}
-
-/// What follows from all findings.
-pub fn outcome(findings: &[GateFinding], require_power: bool) -> GateOutcome {
-    if findings.iter().any(|finding| finding.state == GateState::Worse) {
-        return GateOutcome::Worse;
-    }
-    let primary = || findings.iter().filter(|finding| finding.primary);
-    // A gate that saw nothing must not be green, whatever was asked for.
-    if primary().next().is_none() || primary().any(|finding| finding.state == GateState::NotSeen) {
-        return GateOutcome::NotSeen;
-    }
-    if require_power && primary().any(|finding| !finding.has_power()) {
-        return GateOutcome::TooLittlePower;
-    }
-    GateOutcome::Passed
 }
 
 /// The rule in words, as it is before the first window.

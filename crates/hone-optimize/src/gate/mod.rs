@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::sha256_hex;
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, LedgerEntry};
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl Session<'_> {
         let findings = self.findings(&comparisons, broken.as_deref());
         let outcome = match (is_same, &findings[..]) {
             (true, []) => GateOutcome::SameProgram,
-            (_, findings) => hold::outcome(findings, asked.require_power),
+            (_, findings) => GateOutcome::of(findings, asked.require_power),
         };
         let found = CommitGate {
             name: asked.name.clone(),
@@ -275,7 +275,7 @@ impl Session<'_> {
             let note = format!("ledger-{}.json", comparison.workload.name);
             let entry = || {
                 let records = ledger::records(self.folder, comparison)?;
-                Ok(LedgerEntry { records, ..entry_of(found, comparison) })
+                Ok(LedgerEntry { records, ..hone_document::entries::gate::entry_of(found, comparison) })
             };
             ledger::enter_once(self.folder, &note, &path, entry, self.progress)?;
         }
@@ -300,36 +300,6 @@ fn commit_build(named: &Named, side: &Side) -> CommitBuild {
         build_s: first.map_or(0.0, |built| built.build_s),
         kept: side.is_kept,
         tools: side.tools.clone(),
-    }
-}
-
-/// What a gate says of one load, without the hashes of its windows.
-pub fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEntry {
-    let (base, head) = (found.base.short(), found.head.short());
-    let of_this: Vec<GateFinding> = found
-        .findings
-        .iter()
-        .filter(|finding| finding.workload == comparison.workload.name)
-        .cloned()
-        .collect();
-    let decision = match hold::outcome(&of_this, found.require_power) {
-        GateOutcome::Worse => "failed",
-        GateOutcome::NotSeen | GateOutcome::TooLittlePower => "could not tell",
-        GateOutcome::Passed | GateOutcome::SameProgram => "passed",
-    };
-    let trouble = of_this.iter().find(|finding| finding.by_troubles && finding.state == GateState::Worse);
-    LedgerEntry {
-        experiment: found.name.clone(),
-        change: format!("binary: commit {head} on {base}"),
-        question: format!(
-            "Is {head} ({}) worse than {base} under {}?",
-            found.head.subject, comparison.workload.name
-        ),
-        decision: decision.to_owned(),
-        why: trouble
-            .map_or_else(|| hone_report::verdict::sentence(comparison), |finding| finding.why.clone()),
-        run: found.run.clone(),
-        ..ledger::entry("gate").judged_by(comparison)
     }
 }
 

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use super::prove::Session;
 use super::{reading, replaying};
-use crate::selftest::NoProbe;
 use hone_experiment::arm::Place;
 use hone_experiment::bench::of_use;
 use hone_experiment::clients::Clients;
 use hone_experiment::drive::whole;
 use hone_experiment::moment::now_ms;
+use hone_load::NoProbe;
 
 /// Where a run keeps what became of its check.
 pub(crate) const NOTE: &str = "replica.json";

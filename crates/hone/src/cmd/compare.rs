@@ -402,7 +402,7 @@ fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, cli: &CliContext
     let home = folder.home();
     let entry = || {
         let records = ledger::records(folder, comparison)?;
-        Ok(LedgerEntry { records, ..crate::story::entry_of(comparison, folder.path()) })
+        Ok(LedgerEntry { records, ..hone_document::entries::comparison::entry_of(comparison, folder.path()) })
     };
     ledger::enter_once(folder, "ledger.json", &home.join(ledger::NAME), entry, &cli.progress)
 }

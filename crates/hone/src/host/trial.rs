@@ -265,27 +265,6 @@ fn take_back(root: &Path, id: &str, progress: &Progress) -> Result<()> {
     }
 }
 
-/// The entry of a knob, without the hashes of its windows.
-pub(crate) fn entry_of(target: &str, workload: &str, knob: &TriedKnob, run: &str) -> LedgerEntry {
-    let settings: Vec<String> = knob
-        .settings
-        .iter()
-        .map(|setting| format!("/{}: {} -> {}", setting.path, setting.was, setting.value))
-        .collect();
-    let why = [Some(&knob.why), knob.promise.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>();
-    LedgerEntry {
-        experiment: format!("host try {target}"),
-        change: format!("host: {}", settings.join(", ")),
-        question: format!("Does {} help, beside the host as it is?", settings.join(", ")),
-        rule: knob.comparison.design.rule.words.clone(),
-        workload: workload.to_owned(),
-        decision: knob.decision.label().to_owned(),
-        why: format!("acks={}. {}", hone_format::acks(knob.durability.acks), why.join(" ")),
-        run: run.to_owned(),
-        ..ledger::entry("host try").judged_by(&knob.comparison)
-    }
-}
-
 /// A run.
 pub(crate) struct Session<'a> {
     pub(crate) asked: &'a Asked,
@@ -517,7 +496,10 @@ impl Session<'_> {
         let entry = || {
             let records = ledger::records(self.folder, &knob.comparison)?;
             let (target, workload) = (&self.asked.target, &self.asked.workload.name);
-            Ok(LedgerEntry { records, ..entry_of(target, workload, knob, &run) })
+            Ok(LedgerEntry {
+                records,
+                ..hone_document::entries::host_trial::entry_of(target, workload, knob, &run)
+            })
         };
         ledger::enter_once(self.folder, &note, &path, entry, self.progress)
     }

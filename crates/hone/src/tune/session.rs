@@ -14,13 +14,13 @@ use hone_record::{
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
-use super::book::{About, REPLACED, closing, of_all, of_among, of_step};
 use super::candidate::{Candidate, family};
 use super::file::{Asked, turns};
 use super::lasting;
 use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::side::{Base, Side};
+use hone_document::entries::tuning::{About, REPLACED, closing, of_all, of_among, of_step};
 use hone_experiment::arm::{self, Place};
 use hone_experiment::decide::{
     Terms, broken_by, decide, fixed, guards, guards_of_a_climb, not_to_be_had, required, windows,

@@ -5,10 +5,9 @@ use std::cmp::Ordering;
 use anyhow::Result;
 use hone_record::{Comparison, Decision, ProofStep, PutBack, Together, TuningStep};
 
-use super::book::{PUT_BACK, REPLACED};
 use super::candidate::Candidate;
-use super::harm::{cost_of, harm};
 use super::session::{Question, Session, Standing, Trial};
+use hone_document::entries::tuning::{PUT_BACK, REPLACED};
 
 /// The name of all of them, as in [`hone_record::ALL_TOGETHER`].
 pub(super) const ALL: &str = "all together";
@@ -166,7 +165,7 @@ impl Session<'_> {
 /// The one that makes the others worse, breaks a guard rail that holds without it, or does not stand the load with them: of several
 /// the one that does most. None where all are needed, or not shown to be anything.
 fn most_harmful(without: &[ProofStep]) -> Option<&ProofStep> {
-    let harms = without.iter().filter_map(|step| Some((harm(step)?, step)));
+    let harms = without.iter().filter_map(|step| Some((step.harm()?, step)));
     harms
         .max_by(|(one, _), (other, _)| one.partial_cmp(other).unwrap_or(Ordering::Equal))
         .map(|(_, step)| step)
@@ -187,7 +186,7 @@ fn harm_in_words(step: &ProofStep) -> String {
 
 /// The one of which least was shown. Without which the load does not stand is worth most.
 fn least_worth(without: &[ProofStep]) -> Option<&ProofStep> {
-    let cost = |step: &ProofStep| step.comparison.as_ref().map_or(0.0, |found| cost_of(found).unwrap_or(1.0));
+    let cost = |step: &ProofStep| step.cost_ratio().unwrap_or_default();
     without.iter().max_by(|one, other| cost(one).total_cmp(&cost(other)))
 }
 

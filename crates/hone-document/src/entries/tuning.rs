@@ -5,28 +5,30 @@ use hone_record::{
     STILL_HELPS, Tuning, TuningStep,
 };
 
-use super::harm::harms;
-use crate::batch::prove::entry_of;
+use super::proof::entry_of;
 use hone_experiment::ledger;
 
 /// What is said of a kept change when another one takes its place.
-pub(super) const REPLACED: &str = "replaced";
+pub const REPLACED: &str = "replaced";
 /// What is said of a change that helped and was put back in the end.
-pub(super) const PUT_BACK: &str = "put back";
+pub const PUT_BACK: &str = "put back";
 
 /// What all entries of a run have in common.
-pub(crate) struct About<'a> {
-    pub(crate) name: &'a str,
+pub struct About<'a> {
+    /// The run's name.
+    pub name: &'a str,
     /// The workload's name.
-    pub(crate) workload: &'a str,
-    pub(crate) objective: Metric,
-    pub(crate) rule: &'a str,
+    pub workload: &'a str,
+    /// The metric that decides.
+    pub objective: Metric,
+    /// The rule that stood before the first window.
+    pub rule: &'a str,
     /// The run's folder.
-    pub(crate) run: &'a str,
+    pub run: &'a str,
 }
 
 /// A change that was tried, as the step with this number. What was hoped of it was on the disk before its first window.
-pub(crate) fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> LedgerEntry {
+pub fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> LedgerEntry {
     LedgerEntry {
         change: format!("{}: {}", step.altitude.label(), step.step.change),
         question: format!("Does {} help, beside the state kept until step {number}?", step.step.change),
@@ -36,10 +38,10 @@ pub(crate) fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> Le
 }
 
 /// All that is kept, against all but this change (with its altitude). What becomes of the change is another entry's: a closing's, or its step's.
-pub(crate) fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> LedgerEntry {
+pub fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> LedgerEntry {
     let decision = match step.decision {
         Decision::Accepted => STILL_HELPS,
-        Decision::Rejected if harms(step) => HARMS_OTHERS,
+        Decision::Rejected if step.harm().is_some() => HARMS_OTHERS,
         Decision::Rejected => NOT_SHOWN_AGAIN,
     };
     LedgerEntry {
@@ -51,7 +53,7 @@ pub(crate) fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> Led
 }
 
 /// The same for all that a finished run still keeps.
-pub(crate) fn among<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, &'a ProofStep)> {
+pub fn among<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, &'a ProofStep)> {
     let without: &[ProofStep] = found.together.as_ref().map_or(&[], |together| &together.without);
     let altitude = |change: &str| {
         let step = found.steps.iter().rev().find(|step| step.step.change == change)?;
@@ -65,7 +67,7 @@ pub(crate) fn among<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntr
 }
 
 /// All that is kept, against the first state.
-pub(crate) fn of_all(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
+pub fn of_all(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
     LedgerEntry {
         change: ALL_TOGETHER.to_owned(),
         question: "Does all that was kept help, beside the first state?".to_owned(),
@@ -74,7 +76,7 @@ pub(crate) fn of_all(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
 }
 
 /// That a change (with its altitude) which was accepted is not kept any more; `step` is what was measured for it, if anything.
-pub(crate) fn closing(
+pub fn closing(
     about: &About<'_>,
     change: &str,
     decision: &str,
@@ -98,10 +100,7 @@ pub(crate) fn closing(
 }
 
 /// The same for all that a finished run has accepted and does not keep, with what was measured for it.
-pub(crate) fn closings<'a>(
-    about: &About<'_>,
-    found: &'a Tuning,
-) -> Vec<(LedgerEntry, Option<&'a ProofStep>)> {
+pub fn closings<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, Option<&'a ProofStep>)> {
     let back: &[PutBack] = found.together.as_ref().map_or(&[], |together| &together.put_back);
     let accepted = found.steps.iter().filter(|step| step.step.decision == Decision::Accepted);
     let gone = accepted.filter(|step| !found.kept.contains(&step.step.change));

@@ -23,7 +23,7 @@ const ALL: f64 = 0.995;
 
 /// What is asked, with what only the user knows.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct PlanSettings {
     /// The cluster.
     pub target: String,
     /// So many times today's flow.
@@ -78,14 +78,14 @@ fn exactly(value: f64) -> Foreseen {
 }
 
 /// Answers.
-pub fn plan(asked: &Asked, known: &Known<'_>) -> BatchPlan {
+pub fn plan(asked: &PlanSettings, known: &Known<'_>) -> BatchPlan {
     let same = growth(asked.grow, known);
     let new = [exactly(asked.grow); KINDS];
     let question = Question { asked, known, same, new };
     let resources = question.resources();
     let answer = together(&resources);
     let assumptions = question.assumptions();
-    let other = Asked { new_producers: !asked.new_producers, ..asked.clone() };
+    let other = PlanSettings { new_producers: !asked.new_producers, ..asked.clone() };
     let otherwise = together(&Question { asked: &other, ..question }.resources());
     let turns = (otherwise != answer).then(|| turns(other.new_producers, otherwise));
     BatchPlan {
@@ -209,7 +209,7 @@ fn judged(resource: &PlannedResource) -> Option<PlanAnswer> {
 
 #[derive(Clone, Copy)]
 struct Question<'a> {
-    asked: &'a Asked,
+    asked: &'a PlanSettings,
     known: &'a Known<'a>,
     same: [Foreseen; KINDS],
     new: [Foreseen; KINDS],

@@ -1,7 +1,7 @@
 //! A flow that grows, out of planted arrivals: of independent arrivals at rate r and a linger L a batch has 1 + rL records, so twice the flow
 //! of the same producer makes 2r / (1 + 2rL) batches a second.
 
-use hone_batch::plan::{Asked, Known, plan};
+use hone_batch::plan::{Known, PlanSettings, plan};
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::client::{Client, Rules};
 use hone_batch::whatif::predict::{Case, Change, what_if};
@@ -97,7 +97,7 @@ fn batches_of_a_larger_flow_are_those_of_the_arithmetic() {
             then.low <= then.value && then.value <= then.high && then.high < grow * found.today.batches_per_s
         );
         // A plan says the same of the cluster.
-        let asked = Asked {
+        let asked = PlanSettings {
             target: String::new(),
             grow,
             new_producers: false,

@@ -174,7 +174,7 @@ const fn file(
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub enum Asked {
+pub enum StartCommand {
     /// A broker.
     Run(Box<Settings>),
     /// Nothing but this text.
@@ -237,9 +237,9 @@ impl CommandLine {
     ///
     /// # Errors
     /// When a flag is missing that belongs to another one.
-    pub fn finish(mut self) -> Result<Asked, SettingsError> {
+    pub fn finish(mut self) -> Result<StartCommand, SettingsError> {
         if self.list_properties {
-            return Ok(Asked::Print(properties::broker::page()));
+            return Ok(StartCommand::Print(properties::broker::page()));
         }
         match (self.settings.data_dir.as_os_str().is_empty(), self.settings.memory) {
             (true, false) => {
@@ -257,7 +257,7 @@ impl CommandLine {
             (None, None) if self.authorities.is_none() => None,
             _ => return Err(SettingsError::new("TLS needs both --tls-cert FILE and --tls-key FILE")),
         };
-        Ok(Asked::Run(Box::new(self.settings)))
+        Ok(StartCommand::Run(Box::new(self.settings)))
     }
 }
 
@@ -297,7 +297,7 @@ fn user(given: &str) -> Result<NewUser, String> {
 mod tests {
     use super::*;
 
-    fn read(given: &[(&str, Option<&str>)]) -> Result<Asked, String> {
+    fn read(given: &[(&str, Option<&str>)]) -> Result<StartCommand, String> {
         let mut line = CommandLine::new();
         for (name, value) in given {
             line.take(name, value.map(OsString::from)).map_err(|error| error.to_string())?;
@@ -307,7 +307,7 @@ mod tests {
 
     fn settings(given: &[(&str, Option<&str>)]) -> Settings {
         match read(&[&[("memory", None)], given].concat()) {
-            Ok(Asked::Run(settings)) => *settings,
+            Ok(StartCommand::Run(settings)) => *settings,
             other => panic!("{other:?}"),
         }
     }

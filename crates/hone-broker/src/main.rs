@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use hone_broker::arguments::{Asked, CommandLine, Flag, flags};
+use hone_broker::arguments::{CommandLine, Flag, StartCommand, flags};
 use hone_broker::{Broker, Notices, Settings, SettingsError, raise_open_files};
 use lexopt::prelude::*;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -33,8 +33,8 @@ Exit codes: 0 stopped, 1 could not, 2 wrong usage.
 
 fn main() -> ExitCode {
     let ended = match parse(lexopt::Parser::from_env()) {
-        Ok(Asked::Run(settings)) => run(*settings),
-        Ok(Asked::Print(text)) => {
+        Ok(StartCommand::Run(settings)) => run(*settings),
+        Ok(StartCommand::Print(text)) => {
             say(text.trim_end());
             Ok(())
         }
@@ -65,13 +65,15 @@ fn run(settings: Settings) -> anyhow::Result<()> {
 #[error("{0}; see hone-broker --help")]
 struct Misspelt(lexopt::Error);
 
-fn parse(mut parser: lexopt::Parser) -> anyhow::Result<Asked> {
+fn parse(mut parser: lexopt::Parser) -> anyhow::Result<StartCommand> {
     let mut line = CommandLine::new();
     while let Some(argument) = parser.next().map_err(Misspelt)? {
         let name = match argument {
-            Long("help") | Short('h') => return Ok(Asked::Print(usage())),
+            Long("help") | Short('h') => return Ok(StartCommand::Print(usage())),
             Long("version") => {
-                return Ok(Asked::Print(concat!("hone-broker ", env!("CARGO_PKG_VERSION")).to_owned()));
+                return Ok(StartCommand::Print(
+                    concat!("hone-broker ", env!("CARGO_PKG_VERSION")).to_owned(),
+                ));
             }
             Long(name) => name.to_owned(),
             _ => return Err(Misspelt(argument.unexpected()).into()),

@@ -24,14 +24,14 @@ pub struct Turns<'a> {
     counted: [usize; 2],
     /// Pairs of the reserve that may still be measured.
     spare: [usize; 2],
-    asked: Asked,
+    asked: PilotAnswer,
     /// Whether the A/A pairs were asked if they themselves differ.
     asked_again: bool,
 }
 
 /// Whether the A/A pairs have been asked how many pairs it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum PilotAnswer {
     NotYet,
     /// Too few of them counted.
     InVain,
@@ -68,7 +68,7 @@ impl<'a> Turns<'a> {
                 behind_controls.saturating_sub((controls + again) as usize),
                 behind_tests.saturating_sub(tests as usize),
             ],
-            asked: Asked::NotYet,
+            asked: PilotAnswer::NotYet,
             asked_again: false,
         }
     }
@@ -97,17 +97,17 @@ impl<'a> Turns<'a> {
     /// Asks once, behind the planned pairs and as soon as enough A/A pairs count, whether more are needed, and takes them into account.
     /// `None` where it was asked before, the planned ones will do, or the design keeps to them.
     pub fn more(&mut self, measured: &[PairOutcome]) -> Option<More> {
-        let effect = self.design.effect.as_ref().filter(|_| self.asked != Asked::Answered)?;
+        let effect = self.design.effect.as_ref().filter(|_| self.asked != PilotAnswer::Answered)?;
         let Some(needed) = Needed::of(self.design, effect, measured) else {
             // Too few count to tell anything: all that may come on top may be measured in place of the excluded.
-            if self.asked == Asked::NotYet {
+            if self.asked == PilotAnswer::NotYet {
                 let [tests, controls] = effect.more;
                 self.spare = [self.spare[0] + controls as usize, self.spare[1] + tests as usize];
-                self.asked = Asked::InVain;
+                self.asked = PilotAnswer::InVain;
             }
             return None;
         };
-        self.asked = Asked::Answered;
+        self.asked = PilotAnswer::Answered;
         let [tests, controls] = needed.more;
         for (place, more) in [controls, tests].into_iter().enumerate() {
             self.wanted[place] += more as usize;

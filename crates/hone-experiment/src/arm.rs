@@ -14,7 +14,7 @@ use hone_tool::{Call, Daemon, Runner, Session, Stopped, ToolError};
 
 use crate::ending::{NotItsOwn, Usage};
 use crate::meter::{Meter, Metrics};
-use crate::ready::{Asked, Ready};
+use crate::ready::{Ready, ReadyCheck};
 use crate::targets::{self, Targets};
 
 /// How a started program is asked for what a signal can't say. Commands are carried out in `folder`, and hold placeholders.
@@ -283,7 +283,7 @@ impl Arm {
         };
         let mut logs = data.0.clone().into_os_string();
         logs.push(".ready");
-        let asked = Asked { address: &address, security: &self.security, command, logs: logs.into() };
+        let asked = ReadyCheck { address: &address, security: &self.security, command, logs: logs.into() };
         hone_tool::adopt_orphans();
         let mut session = runner.start(&call)?;
         let start_up = match ways.ready.wait(&mut session, &asked, program.ready_timeout) {

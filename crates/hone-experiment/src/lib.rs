@@ -35,6 +35,7 @@ pub mod reader;
 pub mod ready;
 pub mod require;
 pub mod rounds;
+pub mod settings;
 pub mod slow;
 pub mod spec;
 pub mod spelling;

@@ -46,7 +46,7 @@ const SEARCH_BYTES: u64 = 16 * 1024 * 1024;
 const STATUS_LINE_BYTES: u64 = 1_024;
 
 /// What is asked besides.
-pub struct Asked<'a> {
+pub struct ReadyCheck<'a> {
     /// `host:port`.
     pub address: &'a str,
     /// TLS and login of the connection that asks.
@@ -62,7 +62,7 @@ impl Ready {
     ///
     /// # Errors
     /// With what was missing when the time was over, or with the program's last words when it ended.
-    pub fn wait(&self, session: &mut Session, asked: &Asked<'_>, limit: Duration) -> Result<Duration> {
+    pub fn wait(&self, session: &mut Session, asked: &ReadyCheck<'_>, limit: Duration) -> Result<Duration> {
         let start = Instant::now();
         let mut elsewhere = Elsewhere::new(session.pid(), asked.address);
         match self {
@@ -150,7 +150,7 @@ fn of_error(answer: Result<(), String>) -> Readiness {
     answer.map_or_else(Readiness::NotYet, |()| Readiness::Ready)
 }
 
-fn kafka(asked: &Asked<'_>) -> Result<(), String> {
+fn kafka(asked: &ReadyCheck<'_>) -> Result<(), String> {
     Admin::ready_with(asked.address, asked.security, ANSWER_LIMIT)
         .map_err(|error| format!("{:#}", anyhow::Error::from(error)))
 }

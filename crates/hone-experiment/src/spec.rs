@@ -570,7 +570,7 @@ impl std::error::Error for ExperimentError {}
 
 /// What the command line says in place of the experiment's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct VariantChoice {
     /// As `matrix = true`.
     pub matrix: bool,
     /// In place of `variants`.
@@ -588,11 +588,11 @@ pub fn name_in(text: &str) -> Option<String> {
 /// # Errors
 /// With the line of the text where it makes no sense.
 pub fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
-    parse_asked(text, file, &Asked::default())
+    parse_asked(text, file, &VariantChoice::default())
 }
 
 /// Reads an experiment's text, where the command line may say otherwise; `file` is its path, for the errors.
-pub fn parse_asked(text: &str, file: &Path, asked: &Asked) -> Result<Experiment, ExperimentError> {
+pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Experiment, ExperimentError> {
     let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
     parsed.optimize.matrix |= asked.matrix;
     if let Some(variants) = &asked.variants {

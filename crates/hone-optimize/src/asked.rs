@@ -36,9 +36,9 @@ const VARIABLE: &str = "the variable ";
 
 /// What has a name, and its version, contents or value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Asked(BTreeMap<String, String>);
+struct Inputs(BTreeMap<String, String>);
 
-impl Asked {
+impl Inputs {
     /// Takes for there what an earlier attempt had of BOLT.
     fn without_bolt(&mut self, then: &Self) {
         let of_bolt = then.0.iter().filter(|(name, _)| name.starts_with(OF_BOLT));
@@ -63,7 +63,7 @@ impl Job<'_> {
     /// Keeps what the run is of, or refuses to go on with a run that is of something else.
     pub(super) fn is_of_the_same(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<()> {
         let (mut now, sources) = self.asked(workshop, tools)?;
-        let Some(then) = self.folder.read_note::<Asked>(NOTE)? else {
+        let Some(then) = self.folder.read_note::<Inputs>(NOTE)? else {
             self.folder.write_note(SOURCES, &sources)?;
             return self.folder.write_note(NOTE, &now);
         };
@@ -87,7 +87,7 @@ impl Job<'_> {
         }
     }
 
-    fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<(Asked, Tree)> {
+    fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<(Inputs, Tree)> {
         let mut all = BTreeMap::from([("Hone".to_owned(), cache::hone()?)]);
         for tool in workshop.receipts() {
             all.insert(tool.name.clone(), format!("{} {}", tool.path, tool.version));
@@ -139,7 +139,7 @@ impl Job<'_> {
                 all.insert(path.display().to_string(), file_facts(&path)?.sha256);
             }
         }
-        Ok((Asked(all), sources))
+        Ok((Inputs(all), sources))
     }
 
     /// All comparisons are of one machine, which the record tells once.
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_a_run_is_of_may_not_change_and_what_comes_new_may() {
         let asked = |pairs: &[(&str, &str)]| {
-            Asked(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+            Inputs(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };
         let then = asked(&[("Hone", "0.1 aa"), ("clang", "/bin/clang 22"), ("the source tree /s", "11")]);
         assert!(then.changes(&then).is_empty());

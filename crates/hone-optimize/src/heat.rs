@@ -5,7 +5,7 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_diagnose::heatmap::{self, Asked, Classic};
+use hone_diagnose::heatmap::{self, Classic, HeatmapSettings};
 use hone_diagnose::model::{self, Depth, Part, Run};
 use hone_diagnose::trace::TraceFolder;
 use hone_diagnose::{callgrind, perf};
@@ -246,7 +246,8 @@ impl Ran {
             Some(thread) => format!("{}, thread {thread}", self.title),
             None => self.title.clone(),
         };
-        let mut side = heatmap::heatmap(&self.run, &part, &Asked { title, evidence: self.evidence, object });
+        let mut side =
+            heatmap::heatmap(&self.run, &part, &HeatmapSettings { title, evidence: self.evidence, object });
         if let Some(bytes) = self.bytes_of(object) {
             heatmap::add_sources(&mut side, &bytes);
         }

@@ -10,31 +10,24 @@ use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod archive;
-mod batch;
 mod budget;
 mod capacity;
-mod cluster_scaffold;
 mod cmd;
 mod compiler;
 mod continuous;
 mod curve;
 mod failure;
 mod fleet;
-mod host;
 mod kubernetes;
 mod live;
 mod load_file;
 mod output;
-mod producer;
 mod rendezvous;
 mod rollout;
 mod selftest;
 mod serve;
-mod starter;
 mod story;
-mod survey;
 mod text;
-mod tune;
 
 /// A number below zero is a value, which is refused by what it is for, and no unknown option.
 fn with_negative_numbers(command: Command) -> Command {

@@ -32,13 +32,13 @@ pub fn most_builds(functions: usize, culprits: u32) -> u32 {
 }
 
 /// An oracle with a limit, which remembers nothing but how often it was asked.
-struct Asked<'o, E> {
+struct LimitedOracle<'o, E> {
     oracle: &'o mut dyn FnMut(&[String]) -> Result<bool, E>,
     builds: u32,
     limit: u32,
 }
 
-impl<E> Asked<'_, E> {
+impl<E> LimitedOracle<'_, E> {
     /// `None` when the builds are used up.
     fn works(&mut self, skip: &[String]) -> Result<Option<bool>, E> {
         if self.builds >= self.limit {
@@ -64,12 +64,12 @@ pub fn find_culprits<E>(
     limit: u32,
     mut works: impl FnMut(&[String]) -> Result<bool, E>,
 ) -> Result<Found, E> {
-    let mut asked = Asked { oracle: &mut works, builds: 0, limit };
+    let mut asked = LimitedOracle { oracle: &mut works, builds: 0, limit };
     let verdict = search(candidates, &mut asked)?;
     Ok(Found { verdict, builds: asked.builds })
 }
 
-fn search<E>(candidates: &[String], asked: &mut Asked<'_, E>) -> Result<Verdict, E> {
+fn search<E>(candidates: &[String], asked: &mut LimitedOracle<'_, E>) -> Result<Verdict, E> {
     let all = || Verdict::Enough(candidates.to_vec());
     match asked.works(&[])? {
         Some(true) => return Ok(Verdict::NothingWrong),
@@ -108,7 +108,7 @@ fn search<E>(candidates: &[String], asked: &mut Asked<'_, E>) -> Result<Verdict,
 }
 
 /// Takes away each culprit that is none.
-fn give_back<E>(mut culprits: Vec<String>, asked: &mut Asked<'_, E>) -> Result<Verdict, E> {
+fn give_back<E>(mut culprits: Vec<String>, asked: &mut LimitedOracle<'_, E>) -> Result<Verdict, E> {
     let mut at = 0;
     while culprits.len() > 1 && at < culprits.len() {
         let mut fewer = culprits.clone();

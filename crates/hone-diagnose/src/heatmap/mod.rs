@@ -33,7 +33,7 @@ const POINTS_OF_AN_OCTAVE: u32 = 8;
 
 /// Which object, and whose words the map has.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct HeatmapSettings {
     /// What ran.
     pub title: String,
     /// Where the counts are from.
@@ -49,7 +49,7 @@ pub fn busiest(run: &Run, part: &Part) -> Option<u32> {
 }
 
 /// The map of one object.
-pub fn heatmap(run: &Run, part: &Part, asked: &Asked) -> HeatSource {
+pub fn heatmap(run: &Run, part: &Part, asked: &HeatmapSettings) -> HeatSource {
     let instructions = part.instructions(run);
     let used = bytes_of_lines(run, part);
     let map = Map { run, part, object: asked.object, used, all: instructions.max(1) as f64 };
@@ -303,8 +303,8 @@ mod tests {
     use crate::model::Object;
     use crate::model::tests::{block, run};
 
-    pub(super) fn asked(object: Option<u32>) -> Asked {
-        Asked { title: "t".to_owned(), evidence: Evidence::Simulated, object }
+    pub(super) fn asked(object: Option<u32>) -> HeatmapSettings {
+        HeatmapSettings { title: "t".to_owned(), evidence: Evidence::Simulated, object }
     }
 
     fn function(address: u64, size: u64, name: &str) -> Function {
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn samples_know_no_bytes_and_no_blocks() {
         let run = known();
-        let asked = Asked { evidence: Evidence::Sampled, ..asked(Some(0)) };
+        let asked = HeatmapSettings { evidence: Evidence::Sampled, ..asked(Some(0)) };
         let map = heatmap(&run, &run.parts[0], &asked);
         assert_eq!((map.blocks.len(), map.pages[0].bytes_used, map.bytes_used_of_a_line()), (0, 0, None));
         assert_eq!(map.pages[0].lines, 1);

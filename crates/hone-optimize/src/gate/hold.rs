@@ -189,7 +189,7 @@ pub fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, require_powe
 mod tests {
     use std::collections::BTreeMap;
 
-    use hone_record::Estimate;
+    use hone_record::{Estimate, GateOutcome};
 
     use super::*;
     use hone_experiment::fixture::comparison;
@@ -229,11 +229,11 @@ mod tests {
         let weak = judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.03);
         assert!(!weak.has_power(), "it would have shown 5 %, and 3 % are asked for");
         assert!(judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.05).has_power());
-        let outcome_of = |finding: &GateFinding, power| outcome(std::slice::from_ref(finding), power);
+        let outcome_of = |finding: &GateFinding, power| GateOutcome::of(std::slice::from_ref(finding), power);
         assert_eq!(outcome_of(&weak, false), GateOutcome::Passed);
         assert_eq!(outcome_of(&weak, true), GateOutcome::TooLittlePower);
         let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
-        assert_eq!(outcome(&[weak, worse], true), GateOutcome::Worse);
+        assert_eq!(GateOutcome::of(&[weak, worse], true), GateOutcome::Worse);
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let sure = judged([1.00, 0.99, 1.01], Verdict::Equivalent, 0.03);
         let outcome_of = |comparison: &hone_record::Comparison, power| {
             let found = findings(comparison, &wishes(0.03), None);
-            (found[0].state, outcome(&[vec![sure.clone()], found].concat(), power))
+            (found[0].state, GateOutcome::of(&[vec![sure.clone()], found].concat(), power))
         };
         // All pairs were dropped for what neighbours did.
         let mut blind = comparison(None);
@@ -259,13 +259,16 @@ mod tests {
         // What is worse is worse all the same, and no finding at all is nothing seen.
         let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
         let unseen = findings(&blind, &wishes(0.03), None);
-        assert_eq!(outcome(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
-        assert_eq!(outcome(&[], false), GateOutcome::NotSeen);
+        assert_eq!(GateOutcome::of(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
+        assert_eq!(GateOutcome::of(&[], false), GateOutcome::NotSeen);
         // A guard rail without an estimate is told, and fails nothing.
         let mut wishes = wishes(0.03);
         wishes.worse_by.insert(Metric::LatencyP99, 0.1);
         let found = findings(&comparison(None), &wishes, None);
-        assert_eq!((found[1].state, outcome(&found, false)), (GateState::NotSeen, GateOutcome::Passed));
+        assert_eq!(
+            (found[1].state, GateOutcome::of(&found, false)),
+            (GateState::NotSeen, GateOutcome::Passed)
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Named {
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Asked {
+pub struct GateSettings {
     /// The experiment's name.
     pub name: String,
     /// A folder of the repository.
@@ -68,7 +68,7 @@ pub struct Asked {
 /// A run.
 pub struct Session<'a> {
     /// What was asked for.
-    pub asked: &'a Asked,
+    pub asked: &'a GateSettings,
     /// The experiment that judges.
     pub experiment: &'a Experiment,
     /// The run's folder.

@@ -6,10 +6,10 @@ use hone_document::wrapped;
 use hone_experiment::spec::Experiment;
 use hone_record::Mode;
 
-use super::Asked;
+use super::GateSettings;
 
 /// What a run would do.
-pub fn plan(asked: &Asked, experiment: &Experiment, rule: &str) -> String {
+pub fn plan(asked: &GateSettings, experiment: &Experiment, rule: &str) -> String {
     let mut out = format!("Gate {}, by {} ({})\n", asked.name, asked.path, asked.file_of);
     for (name, named) in [("base", &asked.base), ("head", &asked.head)] {
         let short = named.commit.get(..10).unwrap_or(&named.commit);

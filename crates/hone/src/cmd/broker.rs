@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use hone_broker::arguments::{Asked, CommandLine, Flag, flags};
+use hone_broker::arguments::{CommandLine, Flag, StartCommand, flags};
 use hone_broker::{Broker, Notices, Settings, raise_open_files};
 use hone_tool::interrupt;
 
@@ -92,8 +92,8 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         line.take(name, value)?;
     }
     match line.finish()? {
-        Asked::Run(settings) => serve(*settings, cli),
-        Asked::Print(text) => print(&text).map(|()| Ending::Done),
+        StartCommand::Run(settings) => serve(*settings, cli),
+        StartCommand::Print(text) => print(&text).map(|()| Ending::Done),
     }
 }
 

@@ -30,6 +30,7 @@ use hone_experiment::lever::{self, Lever, Set};
 use hone_experiment::meter::Metrics;
 use hone_experiment::notation::share;
 use hone_experiment::places::Places;
+use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::standing::Standing;
 use hone_experiment::topics::{self, Topics, all_looked_after};
 use hone_experiment::{change, ledger, left, targets};
@@ -122,9 +123,6 @@ pub(crate) struct Arguments {
     /// the cores and swapping them four times a second.
     #[arg(long)]
     free: bool,
-    /// Count every pair, whatever neighbours did to the machine in one of its windows.
-    #[arg(long)]
-    keep_disturbed: bool,
     /// A/B pairs, at least 5.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
@@ -159,18 +157,8 @@ pub(crate) struct Arguments {
     /// A metric that must not get worse; may be repeated [default: latency-p99 and memory-peak, where the windows can tell them].
     #[arg(long = "guard", value_parser = metric)]
     guards: Vec<Metric>,
-    /// Two-sided error of the primary interval.
-    #[arg(long, default_value_t = 0.05)]
-    alpha: f64,
-    /// Margin inside which the two count as equivalent.
-    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
-    equivalence: f64,
-    /// Seconds that a started command has to answer as a broker.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    ready_timeout: f64,
-    /// Seconds that it has to end after SIGTERM before it is killed.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    stop_timeout: f64,
+    #[command(flatten)]
+    comparison: ComparisonSettings,
     /// Folder under which the run's folder is made.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
@@ -208,7 +196,7 @@ fn metric(name: &str) -> Result<Metric, String> {
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Asked {
+struct CompareSettings {
     /// The builds of A, and those of B; none of B when a change makes B.
     a: Vec<String>,
     b: Vec<String>,
@@ -218,19 +206,11 @@ struct Asked {
     working_folder: PathBuf,
     mode: Option<Mode>,
     free: bool,
-    keep_disturbed: bool,
     pairs: u32,
     control_pairs: u32,
     reserve: Option<u32>,
     primary: Metric,
-    guards: Vec<Metric>,
-    alpha: f64,
-    equivalence: f64,
-    ready_timeout_s: f64,
-    stop_timeout_s: f64,
     workload: Workload,
-    storage: String,
-    lateness_limit_us: f64,
     budget_s: Option<f64>,
     /// As a ratio above 1.
     effect: Option<f64>,
@@ -243,6 +223,9 @@ struct Asked {
     /// What the run stands on; filled before the first window.
     #[serde(default)]
     standing: Option<Standing>,
+    /// How pairs are judged, which of them count, and how long starts may take.
+    #[serde(flatten)]
+    comparison: ComparisonSettings,
 }
 
 const ASKED: &str = "asked.json";
@@ -261,12 +244,12 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     {
         let rule = SavedRule {
             primary: arguments.metric(),
-            alpha: arguments.alpha,
-            equivalence: arguments.equivalence,
+            alpha: arguments.comparison.alpha,
+            equivalence: arguments.comparison.equivalence,
         };
         return saved::run([a, b], rule, cli);
     }
-    let mut asked = Asked::of(arguments)?;
+    let mut asked = CompareSettings::of(arguments)?;
     let sides = asked.sides(&security)?;
     if sides.are_alike() {
         let line = "A and B are the same command: this A/A test shows how much two equal arms differ";
@@ -312,12 +295,12 @@ fn resume(folder: &Path, security: &Security, cli: &CliContext) -> Result<Ending
     lever::put_back_left_over(folder.path(), security, &cli.progress)?;
     let missing =
         || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
-    let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    let asked: CompareSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     // One who goes on wants the pairs and not the plan again.
-    let asked = Asked { plan_only: false, ..asked };
+    let asked = CompareSettings { plan_only: false, ..asked };
     let sides = asked.sides(security)?;
     // What another run left would be measured on, too.
     left::tidied(folder.home(), &sides.addresses(), security, &cli.progress)?;
@@ -335,7 +318,7 @@ fn standing(sides: &Sides) -> Result<Standing> {
 
 /// Measures what is not measured yet, judges, shows.
 fn go(
-    asked: &Asked,
+    asked: &CompareSettings,
     sides: Sides,
     plan: &Plan,
     folder: &RunFolder,
@@ -358,8 +341,8 @@ fn go(
         design: hone_compare::plan(plan)?,
         pilot: None,
         clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
-        storage: asked.storage.clone(),
-        lateness_limit_us: asked.lateness_limit_us,
+        storage: asked.comparison.storage.clone(),
+        lateness_limit_us: asked.comparison.lateness_limit_us,
         topic: match topics.first() {
             Some(Topics { prefix, .. }) => hone_load::Topic::Named { prefix: prefix.clone(), keep: false },
             None => hone_load::Topic::Fresh,
@@ -409,7 +392,12 @@ fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, cli: &CliContext
 
 /// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first
 /// A/B window.
-fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, cli: &CliContext) -> Result<Option<Pilot>> {
+fn planned(
+    asked: &CompareSettings,
+    plan: &Plan,
+    contest: &mut Contest<'_>,
+    cli: &CliContext,
+) -> Result<Option<Pilot>> {
     let (Some(wanted), Some(clock)) = (asked.wanted(), contest.clock) else {
         // A design that is on the disk is the one that counts.
         if let Some(design) = contest.folder.read_note("design.json")? {
@@ -498,7 +486,7 @@ impl Sides {
     }
 }
 
-impl Asked {
+impl CompareSettings {
     fn of(arguments: &Arguments) -> Result<Self> {
         let change = match &arguments.change[..] {
             [] => None,
@@ -528,25 +516,23 @@ impl Asked {
                 ModeName::Solo => Mode::Solo,
             }),
             free: arguments.free,
-            keep_disturbed: arguments.keep_disturbed,
             pairs: arguments.pairs,
             control_pairs: arguments.control_pairs,
             reserve: arguments.reserve,
             primary: arguments.metric(),
-            guards: arguments.guards.clone(),
-            alpha: arguments.alpha,
-            equivalence: arguments.equivalence,
-            ready_timeout_s: arguments.ready_timeout,
-            stop_timeout_s: arguments.stop_timeout,
             workload: arguments.load()?,
-            storage: arguments.workload.storage.clone(),
-            lateness_limit_us: arguments.workload.lateness_limit_us(),
             budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
             effect: arguments.effect.as_deref().map(ratio).transpose()?,
             plan_only: arguments.plan,
             metrics: arguments.metrics.clone(),
             b_metrics: arguments.b_metrics.clone(),
             standing: None,
+            comparison: ComparisonSettings {
+                guards: arguments.guards.clone(),
+                storage: arguments.workload.storage.clone(),
+                lateness_limit_us: arguments.workload.lateness_limit_us(),
+                ..arguments.comparison.clone()
+            },
         })
     }
 
@@ -560,14 +546,7 @@ impl Asked {
     }
 
     fn sides(&self, security: &Security) -> Result<Sides> {
-        let limit = |seconds: f64| {
-            let within = (0.0..=3_600.0).contains(&seconds);
-            let wrong =
-                || Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned());
-            within.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
-        };
-        let (ready, stop) = (limit(self.ready_timeout_s)?, limit(self.stop_timeout_s)?);
-        let place = |text: &String| Place::parse(text, ready, stop);
+        let place = |text: &String| self.comparison.place(text);
         let mut of_b = self.metrics.clone();
         if !self.b_metrics.is_empty() {
             of_b.urls.clone_from(&self.b_metrics);
@@ -630,31 +609,19 @@ impl Asked {
             ));
         }
         let builds = [0, 1].map(|side: usize| sides.builds[side].len() as u32);
+        // A budget's pairs come out of the pilot.
+        let pairs =
+            if self.budget_s.is_some() { builds.into_iter().fold(self.pairs, u32::max) } else { self.pairs };
         Ok(Plan {
-            mode,
             places: mode == Mode::Duet && programs && !self.free && Places::halves().is_some(),
-            // A budget's pairs come out of the pilot.
-            pairs: if self.budget_s.is_some() {
-                builds.into_iter().fold(self.pairs, u32::max)
-            } else {
-                self.pairs
-            },
-            control_pairs: self.control_pairs,
-            primary: self.primary,
-            guards: self.guards.clone(),
-            alpha: self.alpha,
-            equivalence: self.equivalence,
-            seed: self.workload.seed,
             builds,
-            pilot_pairs: 0,
-            requests_per_window: self.workload.requests_per_window(),
             refused: arm::refused(&sides.workloads, programs),
-            disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: self.change.is_none() && !programs,
             reserve: self.reserve,
             effect: self.effect_of_pairs(),
             default_guards: true,
             busy: self.metrics.are_read(),
+            ..self.comparison.plan(mode, self.primary, [pairs, self.control_pairs], &self.workload)
         })
     }
 
@@ -772,7 +739,7 @@ mod tests {
         let capacity = ["compare", "a:1", "b:2", "--capacity", "--slo", "p99=10ms", "--budget"];
         let check = |time: &str| {
             let only = Only::parse_from(capacity.iter().chain([&time]));
-            let asked = Asked::of(&only.arguments).unwrap();
+            let asked = CompareSettings::of(&only.arguments).unwrap();
             let plan = asked.plan(&asked.sides(&Security::default()).unwrap()).unwrap();
             budget::check(&asked.wanted().unwrap(), asked.least_windows_s(Mode::Solo), &plan)
         };

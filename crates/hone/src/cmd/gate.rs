@@ -17,7 +17,7 @@ use hone_experiment::spec::{self, Experiment};
 use hone_optimize::gate::choice::{self, FileOf, Texts};
 use hone_optimize::gate::git::{self, Repository};
 use hone_optimize::gate::papers::{self, Came};
-use hone_optimize::gate::{self, Asked, Named, SNAPSHOT, Session, hold};
+use hone_optimize::gate::{self, GateSettings, Named, SNAPSHOT, Session, hold};
 
 /// Hold a commit against the one that it builds on, and fail when the service became slower.
 ///
@@ -156,7 +156,7 @@ impl std::fmt::Display for Unwritten {
 
 /// What a run is about, as far as it is known where it failed: the experiment's name, and its file by the path in the repository.
 fn about(arguments: &Arguments) -> (String, String) {
-    let begun = |run: &Path| RunFolder::open(run).ok()?.read_note::<Asked>(ASKED).ok()?;
+    let begun = |run: &Path| RunFolder::open(run).ok()?.read_note::<GateSettings>(ASKED).ok()?;
     match &arguments.resume {
         Some(run) => match begun(run) {
             Some(asked) => (asked.name, asked.path),
@@ -189,7 +189,7 @@ fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         let folder = RunFolder::open(run)?;
         let missing =
             || Usage(format!("{} is no run of hone gate: it has no {ASKED}", folder.path().display()));
-        let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+        let asked: GateSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
         let experiment = experiment_of(&asked)?;
         let home = folder.home().to_owned();
         return go(arguments, &asked, &experiment, &folder, &home, cli);
@@ -197,7 +197,7 @@ fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let asked = resolved(arguments)?;
     let experiment = experiment_of(&asked)?;
     gate::check(&experiment)?;
-    let asked = Asked { require_power: asked.require_power || experiment.gate.require_power, ..asked };
+    let asked = GateSettings { require_power: asked.require_power || experiment.gate.require_power, ..asked };
     if arguments.dry_run {
         let count = experiment.judging.len();
         let rule = hold::rule(experiment.compare.primary, &experiment.gate, count, asked.require_power);
@@ -218,13 +218,13 @@ fn gated(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 }
 
 /// The experiment as the gate runs it: its builds and runs have a name of their own.
-fn experiment_of(asked: &Asked) -> Result<Experiment> {
+fn experiment_of(asked: &GateSettings) -> Result<Experiment> {
     let experiment = spec::parse_for_gate(&asked.text, Path::new(&asked.path))?;
     Ok(Experiment { name: format!("{}-gate", experiment.name), ..experiment })
 }
 
 /// Which commits, and by which file.
-fn resolved(arguments: &Arguments) -> Result<Asked> {
+fn resolved(arguments: &Arguments) -> Result<GateSettings> {
     // Questions to git write logs.
     let scratch = tempfile::tempdir().context("there is no room in the system's temporary folder")?;
     let runner = System::new(scratch.path())?;
@@ -255,7 +255,7 @@ fn resolved(arguments: &Arguments) -> Result<Asked> {
     };
     let chosen = choice::choose(texts, arguments.file_of, judges)?;
     notes.extend(chosen.note);
-    Ok(Asked {
+    Ok(GateSettings {
         name: spec::name_in(chosen.text).unwrap_or_else(|| "gate".to_owned()),
         top,
         text: chosen.text.to_owned(),
@@ -325,7 +325,12 @@ fn cache(named: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Writes down what is asked, with a commit of the working tree where that is the head.
-fn begun(arguments: &Arguments, mut asked: Asked, folder: &RunFolder, home: &Path) -> Result<Asked> {
+fn begun(
+    arguments: &Arguments,
+    mut asked: GateSettings,
+    folder: &RunFolder,
+    home: &Path,
+) -> Result<GateSettings> {
     if arguments.head == WORKTREE {
         let runner = System::new(folder.join("logs"))?;
         let repository = Repository::around(&runner, &asked.top)?;
@@ -345,7 +350,7 @@ fn begun(arguments: &Arguments, mut asked: Asked, folder: &RunFolder, home: &Pat
 /// Does what is not done yet, keeps record and papers, and shows all of it.
 fn go(
     arguments: &Arguments,
-    asked: &Asked,
+    asked: &GateSettings,
     experiment: &Experiment,
     folder: &RunFolder,
     home: &Path,

@@ -11,10 +11,10 @@ use hone_tool::System;
 
 use super::init_cluster::{self, ClusterOptions};
 use crate::cmd::context::CliContext;
-use crate::starter::{self, Choice, Load};
-use crate::survey::{Found, Kind, Program, Survey, survey};
-use crate::text::init::{ForTune, Seen, ToFillIn, Written};
 use hone_experiment::ending::{Ending, Usage};
+use hone_tune::init_text::{ForTune, Seen, ToFillIn, Written};
+use hone_tune::starter::{self, Choice, Load};
+use hone_tune::survey::{Found, Kind, Program, Survey, survey};
 
 /// Write a first file for a source tree, program or running cluster.
 ///
@@ -84,7 +84,7 @@ fn of_tree(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let text = starter::text(&choice, &name_of(&file));
     write_new(&file, &text)?;
     let tune = for_tune(&choice, &file)?;
-    cli.show_found("init", &written(&choice, file, &text, tune), crate::text::init::text)?;
+    cli.show_found("init", &written(&choice, file, &text, tune), hone_tune::init_text::text)?;
     Ok(Ending::Done)
 }
 

@@ -18,17 +18,17 @@ use hone_record::{TopicXray, WatchedClient, WhatIf};
 use hone_tool::interrupt;
 
 use super::init::{output_file, to_fill_in, write_new};
-use crate::batch::replaying::{self, Question};
-use crate::batch::{reading, replica, segments};
-use crate::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
-use crate::text::init_cluster::{SeenTopic, WrittenOfCluster};
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Admin, token_of};
 use hone_experiment::moment::now_ms;
 use hone_experiment::targets::Targets;
+use hone_tune::batch::replaying::{self, Question};
+use hone_tune::batch::{reading, replica, segments};
+use hone_tune::cluster_scaffold::{self, Found, Load, TOLERABLE_MS};
+use hone_tune::init_cluster_text::{SeenTopic, WrittenOfCluster};
 
 /// How long topics are watched for the records that they get.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -133,7 +133,7 @@ pub(super) fn run(
         producers,
         notes,
     };
-    cli.show_found("init-cluster", &found, crate::text::init_cluster::text)?;
+    cli.show_found("init-cluster", &found, hone_tune::init_cluster_text::text)?;
     Ok(Ending::Done)
 }
 

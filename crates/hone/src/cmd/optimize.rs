@@ -15,7 +15,7 @@ use hone_experiment::bench;
 use hone_experiment::ending::Ending;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::phase::Phase;
-use hone_experiment::spec::{self, Asked, Experiment};
+use hone_experiment::spec::{self, Experiment, VariantChoice};
 use hone_experiment::takes::{self, MAKING, Takes};
 use hone_experiment::variants::BASELINE;
 use hone_optimize::steps::{self, DoneStep, PhaseEnd};
@@ -223,21 +223,21 @@ const ANEW: &str = "without --resume or by --only baseline";
 const MARK: &str = "\n# as asked:";
 
 /// The end of the text that a run keeps: what the command line asked for beyond the experiment.
-fn mark(asked: &Asked) -> String {
-    if *asked == Asked::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
+fn mark(asked: &VariantChoice) -> String {
+    if *asked == VariantChoice::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
 }
 
 /// As options of a command line, each behind a space.
-fn options(asked: &Asked) -> String {
+fn options(asked: &VariantChoice) -> String {
     let matrix = if asked.matrix { " --matrix" } else { "" };
     let variants = asked.variants.as_ref().map(|names| format!(" --variants {}", names.join(",")));
     format!("{matrix}{}", variants.unwrap_or_default())
 }
 
 /// A run's text without its mark, and what the mark says.
-fn unmarked(kept: &str) -> (&str, Asked) {
-    let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, Asked::default()) };
-    let mut asked = Asked::default();
+fn unmarked(kept: &str) -> (&str, VariantChoice) {
+    let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, VariantChoice::default()) };
+    let mut asked = VariantChoice::default();
     let mut words = options.split_whitespace();
     while let Some(word) = words.next() {
         match word {
@@ -245,15 +245,15 @@ fn unmarked(kept: &str) -> (&str, Asked) {
             "--variants" => {
                 asked.variants = words.next().map(|it| it.split(',').map(str::to_owned).collect())
             }
-            _ => return (kept, Asked::default()),
+            _ => return (kept, VariantChoice::default()),
         }
     }
     (text, asked)
 }
 
 impl Arguments {
-    fn asked(&self) -> Asked {
-        Asked { matrix: self.matrix, variants: self.variants.clone() }
+    fn asked(&self) -> VariantChoice {
+        VariantChoice { matrix: self.matrix, variants: self.variants.clone() }
     }
 
     /// A run that is gone on with knows by itself what was asked for, and one that is named, where it lies.
@@ -484,7 +484,7 @@ mod tests {
         );
         assert_eq!(
             again.asked(),
-            Asked { matrix: true, variants: Some(vec!["pgo+bolt".into(), "csir".into()]) }
+            VariantChoice { matrix: true, variants: Some(vec!["pgo+bolt".into(), "csir".into()]) }
         );
         assert_eq!(again.only, Some(Phase::Train));
         assert_eq!(again.resume, Some(Some("/var/tmp/my runs/x-001".into())));
@@ -526,7 +526,7 @@ mod tests {
         let run = home.join("x-001");
         fs::create_dir_all(home.join("builds")).unwrap();
         fs::create_dir_all(&run).unwrap();
-        let asked = Asked { matrix: true, variants: Some(vec!["pgo".into(), "bolt".into()]) };
+        let asked = VariantChoice { matrix: true, variants: Some(vec!["pgo".into(), "bolt".into()]) };
         let kept = format!("name = \"x\"{}", mark(&asked));
         fs::write(run.join("experiment.toml"), &kept).unwrap();
         assert_eq!(unmarked(&kept), ("name = \"x\"", asked.clone()));
@@ -535,9 +535,9 @@ mod tests {
         for line in ["--resume", "--only train"] {
             let line = format!("hone optimize x.toml -o {} {line}", home.display());
             assert_eq!(read(&line).of_its_run("name = \"x\"\n").asked(), asked, "{line}");
-            assert_eq!(read(&line).of_its_run("name = \"y\"\n").asked(), Asked::default(), "{line}");
+            assert_eq!(read(&line).of_its_run("name = \"y\"\n").asked(), VariantChoice::default(), "{line}");
         }
-        assert_eq!(read("hone optimize x.toml").of_its_run("name = \"x\"").asked(), Asked::default());
+        assert_eq!(read("hone optimize x.toml").of_its_run("name = \"x\"").asked(), VariantChoice::default());
     }
 
     #[test]
@@ -559,7 +559,7 @@ mod tests {
         folder_of("--only build").unwrap();
         let error = folder_of("--variants pgo --resume").unwrap_err().to_string();
         assert!(error.contains("was begun with --variants pgo,bolt;"), "{error}");
-        let wrong = Asked { variants: Some(vec!["pgi".into()]), ..Asked::default() };
+        let wrong = VariantChoice { variants: Some(vec!["pgi".into()]), ..VariantChoice::default() };
         let error = spec::parse_asked(text, &file, &wrong).unwrap_err().to_string();
         assert!(error.contains("--variants: unknown variant `pgi`; did you mean `pgo`?"), "{error}");
     }

@@ -14,15 +14,15 @@ use super::security::SecurityOptions;
 use super::{optimize, report};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::story;
-use crate::tune::estimate::Planned;
-use crate::tune::file::{Asked, Built, SHOWN, parse};
-use crate::tune::session::{Session, pairs_s};
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 use hone_experiment::standing::Standing;
 use hone_experiment::{arm, ledger, left, lever, targets};
 use hone_optimize::Findings;
+use hone_tune::estimate::Planned;
+use hone_tune::file::{Built, SHOWN, TuneSettings, parse};
+use hone_tune::session::{Session, pairs_s};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
@@ -105,7 +105,8 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Usage(format!("the experiment {} can't be read: {error}; {SHOWN}", path.display()))
     })?;
-    let asked = Asked { host_root: arguments.host_root.clone(), ..parse(&text, path, &arm::embedded()?)? };
+    let asked =
+        TuneSettings { host_root: arguments.host_root.clone(), ..parse(&text, path, &arm::embedded()?)? };
     let (asked, no_knobs) = asked.with_knobs_of_the_host(&arguments.output);
     // Builds take long, so whatever can be refused is refused before them.
     asked.check_all(&security)?;
@@ -114,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let estimate = asked.estimate(&security, builds.as_ref())?;
     if arguments.dry_run {
         let planned = Planned { asked, estimate, no_knobs };
-        return cli.show_found("tuning-plan", &planned, crate::tune::plan_text::text).map(|()| Ending::Done);
+        return cli.show_found("tuning-plan", &planned, hone_tune::plan_text::text).map(|()| Ending::Done);
     }
     if arm::is_address(&asked.place) {
         asked.metrics.check_readable()?;
@@ -153,7 +154,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
             "{folder} is no run of hone tune: it has no {ASKED}; name the run folder that it told when it began"
         ))
     };
-    let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    let asked: TuneSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
@@ -166,7 +167,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
 
 /// The run with its builds, and the seconds of them that earlier attempts took.
 struct Builds {
-    asked: Asked,
+    asked: TuneSettings,
     earlier_s: f64,
 }
 
@@ -178,7 +179,7 @@ fn earlier_builds_s(known: Option<&Built>, file: &Path, folder: &Path) -> Result
 /// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt. `left_s` is what is left of the budget, but
 /// for what earlier attempts took to build.
 fn built(
-    asked: Asked,
+    asked: TuneSettings,
     folder: &RunFolder,
     security: &Security,
     left_s: &dyn Fn() -> Option<f64>,
@@ -235,7 +236,7 @@ fn keep_findings(found: &Findings, folder: &RunFolder) -> Result<()> {
 }
 
 /// Notes what the run stands on, or holds it against what an earlier attempt stood on.
-fn same_standing(asked: &Asked, folder: &RunFolder, security: &Security) -> Result<()> {
+fn same_standing(asked: &TuneSettings, folder: &RunFolder, security: &Security) -> Result<()> {
     let machine = hone_host::observe::machine(Path::new("/"));
     let arms = asked.base(security)?.arms(&asked.candidates)?;
     let now = Standing::of(arms.iter(), std::iter::once(&asked.workload), &machine)?;
@@ -247,7 +248,7 @@ fn same_standing(asked: &Asked, folder: &RunFolder, security: &Security) -> Resu
 
 /// Builds and measures what is not there yet, keeps record, Markdown and page, and shows all of it.
 fn go(
-    asked: Asked,
+    asked: TuneSettings,
     home: &Path,
     folder: &RunFolder,
     markdown: bool,
@@ -290,7 +291,12 @@ struct Place<'a> {
     earlier_s: f64,
 }
 
-fn tuned(asked: &Asked, place: &Place<'_>, security: &Security, progress: &Progress) -> Result<Tuning> {
+fn tuned(
+    asked: &TuneSettings,
+    place: &Place<'_>,
+    security: &Security,
+    progress: &Progress,
+) -> Result<Tuning> {
     let Place { home, folder, begun, earlier_s } = *place;
     let runner = System::new(folder.join("logs"))?;
     let _noting = left::noted(folder)?;
@@ -318,7 +324,41 @@ fn ending(tuning: &Tuning) -> Ending {
 mod tests {
     use std::collections::BTreeMap;
 
+    use clap::CommandFactory as _;
+    use hone_record::{Engine, Hope};
+    use hone_tune::candidate::Candidate;
+    use hone_tune::lasting::to_keep;
+
     use super::*;
+
+    /// What is printed can be pasted.
+    #[test]
+    fn the_commands_are_commands() {
+        let settings = [
+            "linger=20ms,codec=gzip,batch-size=65536",
+            "acks=-1",
+            "producers=4",
+            "client.batch.num.messages=10",
+            "host.vm.swappiness=1",
+        ];
+        let of = |setting: &str| Candidate::of_settings(&[setting.to_owned()], Hope::default()).unwrap();
+        let kept: Vec<Candidate> = settings.into_iter().map(of).collect();
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let engine = Engine::Librdkafka { settings: BTreeMap::new() };
+        let lines = to_keep(&kept, &engine, &folder).unwrap();
+        let mut commands = 0;
+        for line in lines.iter().filter(|line| line.contains("hone ")) {
+            let (_, command) = line.split_once("hone ").unwrap();
+            let command = command.split(" (").next().unwrap();
+            let words = shlex::split(&format!("hone {command}")).unwrap();
+            crate::cmd::Cli::command().try_get_matches_from(&words).unwrap_or_else(|e| panic!("{line}: {e}"));
+            commands += 1;
+        }
+        assert_eq!(commands, 3, "{lines:?}");
+        assert!(lines[0].ends_with("--linger 20ms --codec gzip --batch-size 65536"), "{lines:?}");
+        assert_eq!(lines[2], "producers=4: set it in the client itself (producers=4)");
+    }
 
     /// The budget is of the whole run, however often it was broken off among its builds.
     #[test]

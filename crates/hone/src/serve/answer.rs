@@ -62,14 +62,14 @@ impl Answer {
 }
 
 /// What an address asks for.
-struct Asked<'a> {
+struct PageRequest<'a> {
     /// Without the ending that asks for JSON.
     path: &'a str,
     query: BTreeMap<String, String>,
     is_json: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PageRequest<'a> {
     fn of(path: &'a str, query: &str) -> Self {
         let pairs = form_urlencoded::parse(query.as_bytes()).take(MOST_PAIRS);
         let query: BTreeMap<String, String> =
@@ -130,7 +130,7 @@ impl<'a> Asked<'a> {
 
 /// Answers an address.
 pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
-    let asked = Asked::of(path, query);
+    let asked = PageRequest::of(path, query);
     let content = shelf.content();
     let reader = shelf.reader();
     let words: Vec<&str> = asked.path.split('/').skip(1).collect();
@@ -166,7 +166,7 @@ const TOO_LARGE: (u16, &str, &str) =
 const TOO_MUCH: (u16, &str, &str) =
     (413, "Too large", "The story rests on too many windows for a page here; hone report tells it.");
 
-fn runs(asked: &Asked<'_>, content: &Content) -> Answer {
+fn runs(asked: &PageRequest<'_>, content: &Content) -> Answer {
     let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
     let all = content.runs_now();
     let wants = |run: &ShelfRun| {
@@ -185,7 +185,7 @@ fn runs(asked: &Asked<'_>, content: &Content) -> Answer {
     Answer::page(desk::runs(&page, &ledgers, &pager, &asked.around(content)))
 }
 
-fn records(asked: &Asked<'_>, content: &Content) -> Answer {
+fn records(asked: &PageRequest<'_>, content: &Content) -> Answer {
     let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
     let mut all: Vec<&ShelfRecord> = content.records.values().map(|item| &item.record).collect();
     all.sort_by(|one, other| other.at_unix_ms.cmp(&one.at_unix_ms).then_with(|| one.path.cmp(&other.path)));
@@ -225,7 +225,7 @@ fn counted<'a>(kinds: impl Iterator<Item = &'a str>) -> BTreeMap<String, usize> 
 }
 
 fn page_of<T>(
-    asked: &Asked<'_>,
+    asked: &PageRequest<'_>,
     filter: ShelfFilter,
     all: Vec<T>,
     wants: impl Fn(&T) -> bool,
@@ -241,7 +241,7 @@ fn page_of<T>(
 
 /// The page that is asked for, how many there are, and the way to those beside it. `place` is that of an item that has to be on it.
 fn pages_of(
-    asked: &Asked<'_>,
+    asked: &PageRequest<'_>,
     count: usize,
     on_a_page: usize,
     place: Option<usize>,
@@ -257,7 +257,7 @@ fn pages_of(
     (page, pages, pager)
 }
 
-fn run(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
+fn run(asked: &PageRequest<'_>, content: &Content, id: &str) -> Found {
     let run: &Run = content.runs.get(id).ok_or(NOT_HERE)?;
     let found = progress::of_run(content, run);
     if asked.is_json {
@@ -267,7 +267,7 @@ fn run(asked: &Asked<'_>, content: &Content, id: &str) -> Found {
     Ok(Answer::page(desk::run(&found, a.as_deref(), &asked.around(content))))
 }
 
-fn record(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+fn record(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let item: &Item = content.records.get(id).ok_or(NOT_HERE)?;
     let text = read(&item.path);
     if asked.is_json {
@@ -301,7 +301,7 @@ fn without_paths(text: &str, path: &Path) -> String {
     text.replace(&format!("{folder}/"), "").replace(&folder, "its folder")
 }
 
-fn compared(asked: &Asked<'_>, content: &Content) -> Found {
+fn compared(asked: &PageRequest<'_>, content: &Content) -> Found {
     const CHOOSE: (u16, &str, &str) = (
         400,
         "Choose two records",
@@ -334,7 +334,7 @@ fn compared(asked: &Asked<'_>, content: &Content) -> Found {
     })
 }
 
-fn lines(asked: &Asked<'_>, content: &Content, reader: &Shown) -> Answer {
+fn lines(asked: &PageRequest<'_>, content: &Content, reader: &Shown) -> Answer {
     let lines: Vec<_> = history::lines(content, reader).into_values().map(|line| line.line).collect();
     if asked.is_json {
         return Answer::json("history-lines", &json!({"lines": lines, "notes": content.notes()}));
@@ -342,7 +342,7 @@ fn lines(asked: &Asked<'_>, content: &Content, reader: &Shown) -> Answer {
     Answer::page(desk::history_lines(&lines, &asked.around(content)))
 }
 
-fn history(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+fn history(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let lines = history::lines(content, reader);
     let found = history::history(lines.get(id).ok_or(NOT_HERE)?, asked.metric("metric"));
     if asked.is_json {
@@ -351,7 +351,7 @@ fn history(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Fo
     Ok(Answer::page(desk::history(&found, &asked.around(content))))
 }
 
-fn ledger(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
     if shown.bytes > MOST_LEDGER_BYTES {
         return Err(TOO_LARGE);
@@ -434,7 +434,7 @@ fn ledger_json(sheet: &LedgerSheet) -> serde_json::Value {
     })
 }
 
-fn whole_story(asked: &Asked<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+fn whole_story(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
     if shown.bytes > MOST_LEDGER_BYTES {
         return Err(TOO_LARGE);
@@ -473,21 +473,21 @@ mod tests {
         let content = Content::default();
         for a in ["0123456789abcdef", "0123456789abcdef~pgo", "x"] {
             let query = format!("a={a}&q=b");
-            let asked = Asked::of("/records", &query);
+            let asked = PageRequest::of("/records", &query);
             let Chosen { name, forget } = asked.around(&content).chosen.unwrap();
             assert!(name.as_ref().is_err_and(|why| why.contains("is not known here")), "{name:?}");
             assert_eq!((forget.as_str(), asked.known_a(&content)), ("/records?q=b", None));
         }
-        assert_eq!(Asked::of("/records", "q=b").around(&content).chosen, None);
+        assert_eq!(PageRequest::of("/records", "q=b").around(&content).chosen, None);
     }
 
     #[test]
     fn an_address_keeps_what_was_asked_for() {
-        let asked = Asked::of("/records.json", "q=a+b&kind=&page=3&a=0123456789abcdef~x%2By");
+        let asked = PageRequest::of("/records.json", "q=a+b&kind=&page=3&a=0123456789abcdef~x%2By");
         assert!(asked.is_json && asked.path == "/records");
         assert_eq!(asked.address(&[("page", None)]), "/records?a=0123456789abcdef%7Ex%2By&q=a+b");
         assert_eq!(asked.filter().a.as_deref(), Some("0123456789abcdef~x+y"));
-        assert!(Asked::of("/", "json").is_json);
-        assert_eq!(Asked::of("/", "json").address(&[("json", Some("1".to_owned()))]), "/?json=1");
+        assert!(PageRequest::of("/", "json").is_json);
+        assert_eq!(PageRequest::of("/", "json").address(&[("json", Some("1".to_owned()))]), "/?json=1");
     }
 }

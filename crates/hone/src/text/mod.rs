@@ -1,7 +1,5 @@
 //! Results of the program itself as text: what no other crate shows.
 
 pub(crate) mod fleet;
-pub(crate) mod init;
-pub(crate) mod init_cluster;
 pub(crate) mod reference;
 pub(crate) mod version;

@@ -7,13 +7,13 @@ use hone_tool::System;
 
 use super::options::ProofOptions;
 use super::prove::{measured, record, standing};
-use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_force};
-use crate::batch::prove::{ASKED, Asked};
-use crate::batch::step::Step;
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::left;
+use hone_tune::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_force};
+use hone_tune::batch::prove::{ASKED, ProofSettings};
+use hone_tune::batch::step::Step;
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
 ///
@@ -111,14 +111,14 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         notes,
     };
     cli.show_found("caching-card", &card, |card| {
-        format!("{}\n{places}", crate::batch::caching_text::text(card))
+        format!("{}\n{places}", hone_tune::batch::caching_text::text(card))
     })?;
     Ok(Ending::Done)
 }
 
 /// Without and with caching, one window each.
 fn counted(
-    asked: &Asked,
+    asked: &ProofSettings,
     folder: &RunFolder,
     security: &hone_load::Security,
     cli: &CliContext,

@@ -7,17 +7,18 @@ use clap::{Args, ValueEnum};
 use hone_load::Security;
 use hone_record::{Metric, Mode};
 
-use crate::batch::prove::Asked;
-use crate::batch::step::Step;
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
 use hone_experiment::ending::Usage;
 use hone_experiment::meter::Metrics;
 use hone_experiment::progress::Progress;
+use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::spec::WorkloadFile;
 use hone_experiment::targets::{self, Targets};
 use hone_experiment::{arm, require};
+use hone_tune::batch::prove::ProofSettings;
+use hone_tune::batch::step::Step;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum ModeName {
@@ -44,25 +45,12 @@ pub(super) struct ProofOptions {
     /// A/A pairs for each step, at least 5; 0 goes without a control.
     #[arg(long, default_value_t = 5)]
     pub(super) control_pairs: u32,
-    /// Two-sided error of the primary interval.
-    #[arg(long, default_value_t = 0.05)]
-    pub(super) alpha: f64,
-    /// Margin inside which two states count as equivalent.
-    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
-    pub(super) equivalence: f64,
     /// One window after the other (the true size of a latency), or both at once (steadier beside neighbours, but each arm has half of
     /// the machine).
     #[arg(long, value_enum, default_value = "solo")]
     pub(super) mode: ModeName,
-    /// Count every pair, whatever neighbours did to the machine in one of its windows.
-    #[arg(long)]
-    pub(super) keep_disturbed: bool,
-    /// Seconds that a started command has to answer as a broker.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    pub(super) ready_timeout: f64,
-    /// Seconds that it has to end after SIGTERM before it is killed.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    pub(super) stop_timeout: f64,
+    #[command(flatten)]
+    pub(super) comparison: ComparisonSettings,
     /// Folder under which the run's folder is made; the ledger lies there.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     pub(super) output: PathBuf,
@@ -109,7 +97,12 @@ impl ProofOptions {
     }
 
     /// What the options say, with these steps; against an embedded broker where no target is named.
-    pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, cli: &CliContext) -> Result<Asked> {
+    pub(super) fn asked(
+        &self,
+        target: Option<&str>,
+        steps: Vec<Step>,
+        cli: &CliContext,
+    ) -> Result<ProofSettings> {
         let (shown, place) = match target {
             Some(target) => (target.to_owned(), target.to_owned()),
             None => ("an embedded broker".to_owned(), arm::embedded()?),
@@ -123,7 +116,7 @@ impl ProofOptions {
             guards => guards.to_vec(),
         };
         self.metrics.check()?;
-        patience([self.ready_timeout, self.stop_timeout])?;
+        self.comparison.check_timeouts()?;
         let is_program = !arm::is_address(&place);
         let mode_is_duet = matches!(self.mode, ModeName::Duet);
         if mode_is_duet && !is_program {
@@ -144,7 +137,7 @@ impl ProofOptions {
             None if !cli.is_given("storage") => "fsync before an acknowledgement".to_owned(),
             _ => self.workload.storage.clone(),
         };
-        Ok(Asked {
+        Ok(ProofSettings {
             target: shown,
             load: format!(
                 "{} records/s of {} by {} producers to {} partitions",
@@ -158,21 +151,13 @@ impl ProofOptions {
             workload,
             steps,
             primary: self.primary.unwrap_or_else(|| self.metrics.decides()),
-            guards,
             require: self.require.clone(),
             pairs: self.pairs,
             control_pairs: self.control_pairs,
-            alpha: self.alpha,
-            equivalence: self.equivalence,
             mode: match self.mode {
                 ModeName::Solo => Mode::Solo,
                 ModeName::Duet => Mode::Duet,
             },
-            keep_disturbed: self.keep_disturbed,
-            ready_timeout_s: self.ready_timeout,
-            stop_timeout_s: self.stop_timeout,
-            storage,
-            lateness_limit_us: self.workload.lateness_limit_us(),
             keep_topics: false,
             topic_prefix: hone_experiment::topics::prefix("prove"),
             limits,
@@ -181,15 +166,12 @@ impl ProofOptions {
             metrics: self.metrics.clone(),
             today: None,
             unlike: false,
+            comparison: ComparisonSettings {
+                guards,
+                storage,
+                lateness_limit_us: self.workload.lateness_limit_us(),
+                ..self.comparison.clone()
+            },
         })
     }
-}
-
-/// # Errors
-/// When nobody waits so long.
-pub(in crate::cmd) fn patience(seconds: [f64; 2]) -> Result<()> {
-    if seconds.iter().any(|seconds| !(0.0..=3_600.0).contains(seconds)) {
-        bail!(Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned()));
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hone_batch::cost::{self, Model, Point};
 use hone_batch::metrics::quantity::By;
-use hone_batch::plan::{Asked, Known, looks, plan};
+use hone_batch::plan::{Known, PlanSettings, looks, plan};
 use hone_batch::whatif::predict::Change;
 use hone_format::{read_duration_s, read_number, read_throughput};
 use hone_load::{Listed, Topics};
@@ -16,14 +16,14 @@ use hone_tool::interrupt;
 
 use super::metrics::Prometheus;
 use super::whatif::{Last, TodayOptions, last};
-use crate::batch::advise::MOST_REPLAYED;
-use crate::batch::replaying::{self, Question, Wish};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
 use hone_document::batch_plan as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Meter, Seen, kept, points};
 use hone_experiment::notation::share;
+use hone_tune::batch::advise::MOST_REPLAYED;
+use hone_tune::batch::replaying::{self, Question, Wish};
 
 /// The same records and history give the same answer.
 const SEED: u64 = 1;
@@ -210,7 +210,7 @@ fn planned(
     watch: Option<&BatchWatch>,
 ) -> BatchPlan {
     let ceilings = &arguments.ceilings;
-    let asked = Asked {
+    let asked = PlanSettings {
         target: arguments.broker.clone(),
         grow: arguments.grow,
         new_producers: arguments.new_producers,

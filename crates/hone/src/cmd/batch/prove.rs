@@ -13,10 +13,6 @@ use hone_record::{BatchXray, Comparison, Decision, Engine, Proof, Recording, Ver
 use hone_tool::System;
 
 use super::options::ProofOptions;
-use crate::batch::live::{self, ASKED_LIVE, AskedLive};
-use crate::batch::prove::{ASKED, Asked, Session};
-use crate::batch::replica::{self, Today, Unlike};
-use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::context::CliContext;
 use crate::cmd::report;
 use hone_experiment::arm::Place;
@@ -26,6 +22,10 @@ use hone_experiment::left;
 use hone_experiment::moment::now_unix_ms;
 use hone_experiment::notation::Written;
 use hone_experiment::standing::Standing;
+use hone_tune::batch::live::{self, ASKED_LIVE, LiveSettings};
+use hone_tune::batch::prove::{ASKED, ProofSettings, Session};
+use hone_tune::batch::replica::{self, Today, Unlike};
+use hone_tune::batch::step::{Step, foretold_of, of_file};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
 /// only if it is better and no guard rail breaks.
@@ -108,8 +108,11 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.live {
         return first_look(arguments, &security, cli);
     }
-    let mut asked =
-        Asked { keep_topics: arguments.keep_topics, unlike: arguments.unlike, ..asked(arguments, cli)? };
+    let mut asked = ProofSettings {
+        keep_topics: arguments.keep_topics,
+        unlike: arguments.unlike,
+        ..asked(arguments, cli)?
+    };
     asked.primary = arguments.options.decides(&asked.place, &security, &cli.progress)?;
     let recorded = arguments.topic.as_ref().map(|topic| {
         let broker = arguments.from.as_deref();
@@ -134,12 +137,12 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
     let folder = RunFolder::open(path)?;
-    if let Some(asked) = folder.read_note::<AskedLive>(ASKED_LIVE)? {
+    if let Some(asked) = folder.read_note::<LiveSettings>(ASKED_LIVE)? {
         return second_look(&asked, &folder, security, cli);
     }
     let missing =
         || Usage(format!("{} is no run of hone batch prove: it has no {ASKED}", folder.path().display()));
-    let mut asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    let mut asked: ProofSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
     asked.unlike |= arguments.unlike;
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
@@ -162,7 +165,7 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
         Step::new(step.clone(), None)?;
     }
     let last_s = arguments.options.workload.duration_s();
-    let mut asked = AskedLive {
+    let mut asked = LiveSettings {
         broker: broker.clone(),
         topic: topic.clone(),
         last_s,
@@ -187,7 +190,7 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
 
 /// The same after it.
 fn second_look(
-    asked: &AskedLive,
+    asked: &LiveSettings,
     folder: &RunFolder,
     security: &Security,
     cli: &CliContext,
@@ -208,11 +211,11 @@ fn second_look(
         bail!("{} holds no look at a topic; begin again", folder.path().display());
     };
     let found = live::beside(asked, before, after);
-    cli.show_found("batch-before-after", &found, crate::batch::before_after::text)?;
+    cli.show_found("batch-before-after", &found, hone_tune::batch::before_after::text)?;
     Ok(Ending::Done)
 }
 
-pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
+pub(super) fn standing(asked: &ProofSettings, security: &Security) -> Result<Standing> {
     let arm = asked.arm("kept", security)?;
     // Who does not listen is not one that does not stand the load.
     if let Place::Address(address) = &arm.place {
@@ -224,7 +227,7 @@ pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
 
 /// Measures what is not measured yet, and shows all of it.
 fn go(
-    asked: &Asked,
+    asked: &ProofSettings,
     home: &Path,
     folder: &RunFolder,
     markdown: bool,
@@ -263,7 +266,7 @@ fn ending(proof: &Proof) -> Ending {
 
 /// Takes the steps, and keeps record, Markdown and page. Says where they are.
 pub(super) fn measured(
-    asked: &Asked,
+    asked: &ProofSettings,
     home: &Path,
     folder: &RunFolder,
     security: &Security,
@@ -281,7 +284,7 @@ pub(super) fn measured(
 }
 
 /// What was asked for, before a topic or the original settings shape the load.
-fn asked(arguments: &Arguments, cli: &CliContext) -> Result<Asked> {
+fn asked(arguments: &Arguments, cli: &CliContext) -> Result<ProofSettings> {
     let mut steps = match &arguments.file {
         Some(path) => {
             let text = std::fs::read_to_string(path)
@@ -318,7 +321,7 @@ fn foretell(told: &str, steps: &mut [Step]) -> Result<()> {
 }
 
 /// Sets what the first step is held against.
-fn original(arguments: &Arguments, asked: &mut Asked) -> Result<()> {
+fn original(arguments: &Arguments, asked: &mut ProofSettings) -> Result<()> {
     if let Some(text) = &arguments.original {
         asked.workload = Step::new(text.clone(), None)?.applied(&asked.workload)?;
         asked.load = format!("{}, with {text}", asked.load);
@@ -340,7 +343,7 @@ const OF_EACH_RECORD: [&str; 4] = ["bytes", "sizes", "keys", "payload"];
 pub(super) fn record(
     topic: &str,
     broker: Option<&str>,
-    asked: &Asked,
+    asked: &ProofSettings,
     security: &Security,
     cli: &CliContext,
 ) -> Result<Recorded> {
@@ -377,7 +380,7 @@ pub(super) fn record(
 
 impl Recorded {
     /// Takes the producers, their settings, partitions and codec; what stands on the command line comes first.
-    pub(super) fn shape(&self, asked: &mut Asked, cli: &CliContext) -> Result<()> {
+    pub(super) fn shape(&self, asked: &mut ProofSettings, cli: &CliContext) -> Result<()> {
         let (load, workload) = (&self.load, &mut asked.workload);
         if !cli.is_given("partitions") {
             workload.partitions = load.partitions;

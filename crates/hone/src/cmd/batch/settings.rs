@@ -7,9 +7,9 @@ use hone_format::read_bytes;
 use hone_kafka::Codec;
 
 use crate::cmd::context::CliContext;
-use crate::producer::{codec, linger_us};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::spec::Acks;
+use hone_tune::producer::{codec, linger_us};
 
 /// Write a change of a producer's settings as the lines of each client: what to write, what is in force without it, and the traps.
 ///

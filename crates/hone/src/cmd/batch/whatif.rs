@@ -12,12 +12,12 @@ use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 
-use crate::batch::replaying::{self, LAST_S, Question, Window, Wish};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
 use hone_document::whatif as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::ledger;
+use hone_tune::batch::replaying::{self, LAST_S, Question, Window, Wish};
 
 /// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
 ///

@@ -10,14 +10,14 @@ use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::{BatchXray, TopicXray};
 
-use crate::batch::advise::{self, Records, Replaying};
-use crate::batch::reading::{self, Wish};
-use crate::batch::segments;
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
 use hone_document::xray as shown;
 use hone_experiment::ending::Ending;
 use hone_experiment::moment::now_ms;
+use hone_tune::batch::advise::{self, Records, Replaying};
+use hone_tune::batch::reading::{self, Wish};
+use hone_tune::batch::segments;
 
 /// Bytes of batches that are decoded for a sample of the records, of each topic.
 const DECODE_BYTES: u64 = 8 << 20;

@@ -13,22 +13,23 @@ use hone_load::Security;
 use hone_record::{HostTrial, Metric, Verdict, Workload};
 use hone_tool::System;
 
-use super::super::batch::options::{metric, patience};
+use super::super::batch::options::metric;
 use super::super::security::SecurityOptions;
 use super::super::workload::WorkloadOptions;
 use super::apply::time;
 use super::plan::{On, profile};
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::report;
-use crate::host::candidate::{Given, Sorted, sorted};
-use crate::host::service::{Service, load};
-use crate::host::trial::{ASKED, Asked, Session, sweep};
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::notation::Seconds;
+use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::spec::Acks;
 use hone_experiment::standing::Standing;
+use hone_tune::host::candidate::{Given, Sorted, sorted};
+use hone_tune::host::service::{Service, load};
+use hone_tune::host::trial::{ASKED, HostTrialSettings, Session, sweep};
 
 /// Try the settings of a profile under a load, each alone, and say which of them help here: better, worse, equivalent or not shown.
 ///
@@ -109,12 +110,6 @@ struct How {
     /// Rounds, at least 5.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// Two-sided error of all knobs' primary intervals together.
-    #[arg(long, default_value_t = 0.05)]
-    alpha: f64,
-    /// Margin inside which a knob counts as equivalent.
-    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
-    equivalence: f64,
     /// Time between a write and the load: writes of a scheduler stop a disk's queue for 20 to 40 ms.
     #[arg(long, default_value = "1", value_name = "TIME")]
     settle: Seconds,
@@ -122,15 +117,8 @@ struct How {
     /// said.
     #[arg(long, value_name = "TIME", value_parser = time)]
     guard: Option<Duration>,
-    /// Count every window, whatever neighbours did to the machine.
-    #[arg(long)]
-    keep_disturbed: bool,
-    /// Seconds that a started command has to answer as a broker.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    ready_timeout: f64,
-    /// Seconds that it has to end after SIGTERM before it is killed.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    stop_timeout: f64,
+    #[command(flatten)]
+    comparison: ComparisonSettings,
     /// Folder under which the run's folder is made; the ledger lies there.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
@@ -153,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     let mut asked = asked(arguments, root, cli)?;
     asked.check()?;
     if arguments.dry_run {
-        cli.show_found("host-try-plan", &asked, crate::host::plan_text::dry)?;
+        cli.show_found("host-try-plan", &asked, hone_tune::host::plan_text::dry)?;
         return Ok(Ending::Done);
     }
     if asked.candidates.is_empty() {
@@ -173,7 +161,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     let folder = RunFolder::open(path)?;
     let missing =
         || Usage(format!("{} is no run of hone host try: it has no {ASKED}", folder.path().display()));
-    let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    let asked: HostTrialSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     if let Some(then) = &asked.standing {
@@ -183,14 +171,14 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     go(&asked, &home, &folder, arguments.markdown, security, cli)
 }
 
-fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
+fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> {
     let machine = hone_host::observe::machine(Path::new("/"));
     Standing::of([asked.arm(security)?].iter(), std::iter::once(&asked.workload), &machine)
 }
 
 /// Measures what is not measured yet, and shows all of it.
 fn go(
-    asked: &Asked,
+    asked: &HostTrialSettings,
     home: &Path,
     folder: &RunFolder,
     markdown: bool,
@@ -231,9 +219,9 @@ fn ending(trial: &HostTrial) -> Ending {
     if !is(Verdict::Better) && is(Verdict::Worse) { Ending::Worse } else { Ending::Done }
 }
 
-fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Asked> {
+fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<HostTrialSettings> {
     let how = &arguments.how;
-    patience([how.ready_timeout, how.stop_timeout])?;
+    how.comparison.check_timeouts()?;
     if !(0.0..=LONGEST_SETTLE_S).contains(&how.settle.0) {
         bail!(Usage(format!("--settle must lie between 0 and {LONGEST_SETTLE_S} seconds")));
     }
@@ -246,7 +234,12 @@ fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Asked> 
         Some(_) => [Metric::CpuPerRecord, Metric::Throughput],
     };
     let primary = how.primary.unwrap_or(usual);
-    let mut asked = Asked {
+    let guards = if how.guards.is_empty() {
+        std::iter::once(beside).filter(|beside| *beside != primary).collect()
+    } else {
+        how.guards.clone()
+    };
+    let mut asked = HostTrialSettings {
         target: shown,
         place,
         service,
@@ -259,25 +252,19 @@ fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Asked> 
         untried,
         acks: arguments.factorial.iter().map(|acks| acks.0).collect(),
         primary,
-        guards: if how.guards.is_empty() {
-            std::iter::once(beside).filter(|beside| *beside != primary).collect()
-        } else {
-            how.guards.clone()
-        },
         rounds: how.rounds,
-        alpha: how.alpha,
-        equivalence: how.equivalence,
-        keep_disturbed: how.keep_disturbed,
-        ready_timeout_s: how.ready_timeout,
-        stop_timeout_s: how.stop_timeout,
-        storage,
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
         settle_s: how.settle.0,
         guard_s: 0,
         all: arguments.all,
         keep_s: arguments.keep.then_some(arguments.confirm_within.as_secs()),
         limits: Vec::new(),
         standing: None,
+        comparison: ComparisonSettings {
+            guards,
+            storage,
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
+            ..how.comparison.clone()
+        },
     };
     asked.acks.sort_unstable_by_key(|acks| if *acks < 0 { i16::MAX } else { *acks });
     asked.acks.dedup();
@@ -334,7 +321,7 @@ fn aimed_at_a_service(file: &str, arguments: &Arguments, cli: &CliContext) -> Re
 }
 
 /// What the run can't say.
-fn limits(asked: &Asked, obstacles: &[String], is_program: bool) -> Vec<String> {
+fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool) -> Vec<String> {
     let mut limits = vec![match asked.data {
         Some(_) => format!(
             "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for \

@@ -1,0 +1,130 @@
+//! A topic of a cluster at work, before a change that somebody else makes and after it. Two times are no two arms: this shows what the
+//! batches were, and can't show that the change did it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hone_batch::xray::Depth;
+use hone_load::{Security, Topics};
+use hone_record::{BatchXray, TopicXray};
+use serde::{Deserialize, Serialize};
+
+use super::reading::{self, Wish};
+
+/// Bytes that are read of the topic at most.
+const BUDGET_BYTES: u64 = 256 << 20;
+/// How long that may take.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Rates that differ by more are another load.
+const SAME_LOAD: f64 = 0.1;
+
+/// What was asked for, for the second look.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LiveSettings {
+    /// A broker of the cluster.
+    pub broker: String,
+    /// The topic's name.
+    pub topic: String,
+    /// How far back each look goes, in seconds.
+    pub last_s: f64,
+    /// The change that is to be made, as it was said.
+    pub changes: Vec<String>,
+    /// When the first look was over, milliseconds since 1970.
+    #[serde(default)]
+    pub looked_unix_ms: u64,
+}
+
+impl LiveSettings {
+    /// Seconds until a second look holds nothing that the first one has seen; `None` when that is so.
+    pub fn too_early_s(&self, now_unix_ms: u64) -> Option<f64> {
+        let since_s = now_unix_ms.saturating_sub(self.looked_unix_ms) as f64 / 1e3;
+        (since_s < self.last_s).then_some(self.last_s - since_s)
+    }
+}
+
+/// The file in the run's folder that keeps the settings.
+pub const ASKED_LIVE: &str = "asked-live.json";
+
+/// Both looks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BeforeAfter {
+    pub(crate) changes: Vec<String>,
+    pub(crate) before: TopicXray,
+    pub(crate) after: TopicXray,
+    /// What these two times can't say, in words.
+    pub limits: Vec<String>,
+}
+
+/// One look. Only headers: nothing of the records is unpacked.
+///
+/// # Errors
+/// When the topic is not there, or may not be read.
+pub fn look(asked: &LiveSettings, security: &Security) -> Result<BatchXray> {
+    let mut topics = Topics::enter(&asked.broker, security)?;
+    let wish = Wish {
+        last_s: Some(asked.last_s),
+        budget_bytes: BUDGET_BYTES,
+        limit: LIMIT,
+        depth: Depth { decode_bytes: 0, tolerable_linger_ms: 100.0 },
+    };
+    let topic = reading::look(&mut topics, &asked.topic, &wish)?;
+    Ok(BatchXray { source: asked.broker.clone(), topics: vec![topic], notes: Vec::new() })
+}
+
+/// Both looks side by side, with what they can't say.
+pub fn beside(asked: &LiveSettings, before: TopicXray, after: TopicXray) -> BeforeAfter {
+    let mut limits = vec![
+        "Before and after are two times of a cluster at work, and no two arms: other producers, the load's course over the day, retries \
+         and elections lie between them, so drift can't be excluded and nothing is judged better or worse. To prove the change, run it \
+         against test topics: hone batch prove without --live."
+            .to_owned(),
+        "CPU, latency and errors are not in a topic; they are in the cluster's metrics (hone batch watch) and the producers' own.".to_owned(),
+    ];
+    match before.records_per_s.zip(after.records_per_s) {
+        Some((then, now)) if then > 0.0 && (now / then - 1.0).abs() > SAME_LOAD => limits.push(format!(
+            "The load itself is another one: {then:.0} records/s before and {now:.0} after. Larger batches come with more records by \
+             themselves."
+        )),
+        Some(_) => {}
+        None => limits.push("One of the two times has too few records for a rate.".to_owned()),
+    }
+    BeforeAfter { changes: asked.changes.clone(), before, after, limits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_look_holds_nothing_of_the_first() {
+        let asked = LiveSettings {
+            broker: "b:1".into(),
+            topic: "t".into(),
+            last_s: 60.0,
+            changes: Vec::new(),
+            looked_unix_ms: 1_000_000,
+        };
+        assert_eq!(asked.too_early_s(1_015_000), Some(45.0));
+        assert_eq!(asked.too_early_s(1_060_000), None);
+    }
+
+    #[test]
+    fn another_load_is_said_and_drift_always() {
+        let asked = LiveSettings {
+            broker: "b:1".into(),
+            topic: "t".into(),
+            last_s: 60.0,
+            changes: vec!["linger=5ms".into()],
+            looked_unix_ms: 0,
+        };
+        let at = |records_per_s| TopicXray { records_per_s, ..TopicXray::default() };
+        let limits = |before, after| beside(&asked, at(before), at(after)).limits;
+        assert_eq!(limits(Some(1_000.0), Some(1_050.0)).len(), 2);
+        assert!(limits(Some(1_000.0), Some(1_050.0))[0].contains("drift can't be excluded"));
+        assert!(
+            limits(Some(1_000.0), Some(2_000.0))[2]
+                .contains("another one: 1000 records/s before and 2000 after")
+        );
+        assert!(limits(None, Some(2_000.0))[2].contains("too few records"));
+    }
+}

@@ -1,0 +1,13 @@
+//! Batches of topics: read from a cluster or from segments, and looked into; and changes of them, tried and judged.
+
+pub mod advise;
+pub mod before_after;
+pub mod caching;
+pub mod caching_text;
+pub mod live;
+pub mod prove;
+pub mod reading;
+pub mod replaying;
+pub mod replica;
+pub mod segments;
+pub mod step;

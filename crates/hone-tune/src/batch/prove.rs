@@ -1,0 +1,365 @@
+//! `hone batch prove`: one step after the other against the state that was kept until then, by the comparator of `hone compare`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use hone_compare::Plan;
+use hone_load::{Security, Topic};
+use hone_record::{
+    BatchState, Comparison, Decision, LedgerEntry, Metric, Mode, Proof, ProofStep, Replica, Window, Workload,
+};
+use hone_tool::Runner;
+use serde::{Deserialize, Serialize};
+
+use super::replica::{self, Today, Unlike};
+use super::step::{Step, promise};
+use hone_experiment::arm::{self, Arm, Place};
+use hone_experiment::decide::{Terms, decide, fixed, guards, not_to_be_had, required, windows};
+use hone_experiment::drive::{Contest, GaveUp, compare};
+use hone_experiment::folder::{RunFolder, read_record};
+use hone_experiment::meter::Metrics;
+use hone_experiment::places::Places;
+use hone_experiment::progress::Progress;
+use hone_experiment::require::{self, Rule};
+use hone_experiment::settings::ComparisonSettings;
+use hone_experiment::standing::Standing;
+use hone_experiment::topics::{Topics, looked_after};
+use hone_experiment::{ledger, left};
+
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProofSettings {
+    /// For people: an address, a command, or the broker that Hone starts.
+    pub target: String,
+    /// `host:port`, or a command line.
+    pub place: String,
+    /// Where commands and their relative paths were meant.
+    pub working_folder: PathBuf,
+    /// Where the load comes from, in words.
+    pub load: String,
+    /// The load.
+    pub workload: Workload,
+    /// The changes, in the order in which they are tried.
+    pub steps: Vec<Step>,
+    /// The metric that decides.
+    pub primary: Metric,
+    /// Rules that each state has to meet.
+    pub require: Vec<String>,
+    /// A/B pairs of a comparison.
+    pub pairs: u32,
+    /// A/A pairs of a comparison.
+    pub control_pairs: u32,
+    /// One window after the other, or both at once.
+    pub mode: Mode,
+    /// Whether the topics of the run stay when it ends.
+    pub keep_topics: bool,
+    /// What the names of this run's topics begin with; no other run has it.
+    pub topic_prefix: String,
+    /// What the run can't say, in sentences.
+    pub limits: Vec<String>,
+    /// A question of what would be, of which nothing is kept.
+    #[serde(default)]
+    pub is_card: bool,
+    /// What the run stands on; filled before the first window.
+    #[serde(default)]
+    pub standing: Option<Standing>,
+    /// Where the target's own counters are.
+    #[serde(default)]
+    pub metrics: Metrics,
+    /// The topic that the load replicates.
+    #[serde(default)]
+    pub today: Option<Today>,
+    /// Whether the steps are proved on a replica that is not like its topic.
+    #[serde(default)]
+    pub unlike: bool,
+    /// How pairs are judged, which of them count, and how long starts may take.
+    #[serde(flatten)]
+    pub comparison: ComparisonSettings,
+}
+
+/// The file in the run's folder that keeps the settings.
+pub const ASKED: &str = "asked.json";
+
+/// A run.
+pub struct Session<'a> {
+    /// The settings.
+    pub asked: &'a ProofSettings,
+    /// The run's folder.
+    pub folder: &'a RunFolder,
+    /// Where the ledger lies.
+    pub home: &'a Path,
+    /// TLS and login.
+    pub security: &'a Security,
+    /// Starts programs.
+    pub runner: &'a dyn Runner,
+    /// Where progress is shown.
+    pub progress: &'a Progress,
+}
+
+impl ProofSettings {
+    /// The one target, on both sides.
+    ///
+    /// # Errors
+    /// When the place is neither an address nor a command that can be started.
+    pub fn arm(&self, name: &str, security: &Security) -> Result<Arm> {
+        let place = self.comparison.place(&self.place)?;
+        Ok(Arm { name: name.to_owned(), place, security: security.clone(), metrics: self.metrics.clone() })
+    }
+
+    /// Every step on top of the load, as if each were accepted, and each alone: what can't be had or judged is found before the first window.
+    ///
+    /// # Errors
+    /// With the step.
+    pub fn check(&self) -> Result<()> {
+        hone_load::check(&self.workload)?;
+        let mut all = self.workload.clone();
+        for step in &self.steps {
+            let alone = step.applied(&self.workload)?;
+            let with_it = step.applied(&all)?;
+            let before = std::mem::replace(&mut all, with_it);
+            for pair in [[&self.workload, &alone], [&before, &all]] {
+                let checked = hone_load::check(pair[1]).map_err(anyhow::Error::from);
+                let checked = checked.and_then(|()| Ok(hone_compare::plan(&self.plan(pair)).map(drop)?));
+                checked.with_context(|| format!("step `{}`", step.text))?;
+            }
+        }
+        require::can_be_told(&self.require, &self.workload)?;
+        hone_compare::plan(&self.plan([&self.workload, &self.workload]))?;
+        Ok(())
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>> {
+        Ok(require::read(&self.require)?)
+    }
+
+    /// The design of a step.
+    fn plan(&self, loads: [&Workload; 2]) -> Plan {
+        let mode = self.mode;
+        let pairs = [self.pairs, self.control_pairs];
+        Plan {
+            places: mode == Mode::Duet && Places::halves().is_some(),
+            refused: arm::refused(&loads.map(Clone::clone), arm::is_command(&self.place)),
+            busy: self.metrics.are_read(),
+            ..self.comparison.plan(mode, self.primary, pairs, &self.workload)
+        }
+    }
+
+    /// The rule by which a step is accepted.
+    pub fn rule(&self) -> String {
+        let terms = Terms {
+            primary: self.primary,
+            guards: &self.comparison.guards,
+            require: &self.require,
+            pairs: self.pairs,
+            control_pairs: self.control_pairs,
+        };
+        format!(
+            "A step is accepted when {} What is not shown to help is rejected and put back.",
+            terms.words("; of a foretold fall of batches/s at least half comes")
+        )
+    }
+}
+
+impl Session<'_> {
+    /// Takes the steps that are not taken yet. A run that is broken off goes on after its last pair.
+    ///
+    /// # Errors
+    /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
+    pub fn run(&self) -> Result<Proof> {
+        let _held = self.folder.held()?;
+        left::clean_up(self.folder.path(), self.progress)?;
+        let _noting = left::noted(self.folder)?;
+        // Nothing is measured of which the entry could not be written.
+        hone_ledger::Ledger::open(self.home.join(ledger::NAME))?;
+        // Before the first window, so that nobody can wonder which came first.
+        fixed(self.folder, &self.asked.rule())?;
+        let arm = self.asked.arm("kept", self.security)?;
+        let topics = match &arm.place {
+            Place::Address(address) if !self.asked.keep_topics => {
+                Some(Topics { address: address.clone(), prefix: self.asked.topic_prefix.clone() })
+            }
+            Place::Address(_) | Place::Program(_) => None,
+        };
+        looked_after(self.folder, topics.as_ref(), self.security, self.progress, || self.steps())
+    }
+
+    fn steps(&self) -> Result<Proof> {
+        let replica = self.replica()?;
+        let mut kept = self.asked.workload.clone();
+        let mut steps = Vec::new();
+        for (index, step) in self.asked.steps.iter().enumerate() {
+            let note = format!("steps/{:02}/step.json", index + 1);
+            let candidate = step.applied(&kept)?;
+            let found = match self.folder.read_note::<ProofStep>(&note)? {
+                Some(found) => found,
+                None => {
+                    let place = format!("Step {} of {}", index + 1, self.asked.steps.len());
+                    self.progress.line(&format!("{place}: {}", step.text));
+                    let found = self.step(index, step, [&kept, &candidate]).with_context(|| place)?;
+                    self.folder.write_note(&note, &found)?;
+                    self.progress.line(&format!("  {}: {}", found.outcome(), found.why));
+                    found
+                }
+            };
+            self.enter_in_ledger(index, &found)?;
+            if found.decision == Decision::Accepted {
+                kept = candidate;
+            }
+            steps.push(found);
+        }
+        self.proof(steps, kept, replica)
+    }
+
+    /// Compares the load with the topic that it was taken from, once for a run.
+    fn replica(&self) -> Result<Option<Replica>> {
+        let Some(today) = &self.asked.today else { return Ok(None) };
+        let found = match self.folder.read_note::<Replica>(replica::NOTE)? {
+            Some(found) => found,
+            None => {
+                self.progress.doing(&format!("replicating {}", today.topic));
+                let found = replica::check(self, today).context("the replica, before the first step")?;
+                self.folder.write_note(replica::NOTE, &found)?;
+                found
+            }
+        };
+        hone_document::replica::text(&found).lines().for_each(|line| self.progress.line(line));
+        let unlike = match found.is_like() {
+            false => Some(hone_document::replica::difference(&found)),
+            true => today.doubts.waits.then(|| hone_document::replica::waits(&today.topic)),
+        };
+        match unlike.filter(|_| !self.asked.unlike) {
+            Some(why) => Err(Unlike(why).into()),
+            None => Ok(Some(found)),
+        }
+    }
+
+    fn proof(&self, steps: Vec<ProofStep>, kept: Workload, replica: Option<Replica>) -> Result<Proof> {
+        let first = steps.iter().find_map(|step| step.comparison.as_ref()?.pairs.first());
+        let first = first
+            .filter(|pair| !pair.window_a.is_empty())
+            .map(|pair| read_record::<Window>(&self.folder.join(&pair.window_a)))
+            .transpose()?;
+        let software = first.iter().flat_map(|window| &window.client);
+        let broker = first.iter().filter_map(|window| window.environment.as_ref()?.broker_software.clone());
+        Ok(Proof {
+            target: self.asked.target.clone(),
+            load: self.asked.load.clone(),
+            workload: self.asked.workload.clone(),
+            kept,
+            replica,
+            durability: self.asked.comparison.durability(&self.asked.workload),
+            rule: self.asked.rule(),
+            steps,
+            limits: self.asked.limits.clone(),
+            machine: hone_host::observe::machine(Path::new("/")),
+            software: software
+                .map(|client| ("client".to_owned(), client.software.clone()))
+                .chain(broker.map(|broker| ("broker".to_owned(), broker)))
+                .collect::<BTreeMap<_, _>>(),
+        })
+    }
+
+    fn step(&self, index: usize, step: &Step, loads: [&Workload; 2]) -> Result<ProofStep> {
+        let changes = step.changes(&loads[0].engine)?;
+        let found = ProofStep {
+            change: step.text.clone(),
+            words: step.words(&loads[0].engine)?,
+            decision: Decision::Rejected,
+            why: String::new(),
+            promise: promise(&changes),
+            guards: Vec::new(),
+            comparison: None,
+            before: BatchState::default(),
+            after: BatchState::default(),
+            foretold: step.foretold.clone(),
+        };
+        if loads[0] == loads[1] {
+            let why =
+                "nothing would differ: the load has it already, or it is what the client does by itself"
+                    .to_owned();
+            return Ok(ProofStep { why, ..found });
+        }
+        let single = match &changes[..] {
+            [one] => Some(one.clone()),
+            _ => None,
+        };
+        // Which of the earlier ones are kept nobody knew when all of them were looked at.
+        let design = match hone_compare::plan(&self.asked.plan(loads)) {
+            Ok(design) => design,
+            Err(error) => {
+                let why = format!("beside what is kept it can't be judged: {error}");
+                return Ok(ProofStep { why, ..found });
+            }
+        };
+        let prefix = format!("steps/{:02}/", index + 1);
+        let contest = Contest {
+            names: ["kept".to_owned(), step.text.clone()],
+            builds: [
+                vec![self.asked.arm("kept", self.security)?],
+                vec![self.asked.arm("step", self.security)?],
+            ],
+            workloads: loads.map(Clone::clone),
+            most_saved: None,
+            change: single,
+            sets: Default::default(),
+            design,
+            pilot: None,
+            clock: None,
+            storage: self.asked.comparison.storage.clone(),
+            lateness_limit_us: self.asked.comparison.lateness_limit_us,
+            topic: Topic::Named { prefix: self.asked.topic_prefix.clone(), keep: self.asked.keep_topics },
+            folder: self.folder,
+            prefix,
+            runner: self.runner,
+            machine: hone_host::observe::machine(Path::new("/")),
+        };
+        match compare(&contest, self.progress) {
+            Ok(comparison) => self.judged(found, comparison, loads),
+            Err(error) => match not_to_be_had(&error) {
+                Some(why) => Ok(ProofStep { why, ..found }),
+                None if error.is::<GaveUp>() => Err(error.context(
+                    "the state before this step does not stand the load, so nothing can be held against it; lower --rate (hone load \
+                     --find-capacity tells what it stands)",
+                )),
+                None => Err(error),
+            },
+        }
+    }
+
+    fn judged(&self, found: ProofStep, comparison: Comparison, loads: [&Workload; 2]) -> Result<ProofStep> {
+        let [before, after] = windows(self.folder, &comparison)?;
+        let states = [BatchState::of(&before), BatchState::of(&after)];
+        let records_per_s = loads[1].requests_per_s * f64::from(loads[1].records_per_batch);
+        let mut guards = guards(&states, records_per_s);
+        guards.extend(found.foretold.as_ref().and_then(|said| said.guard(&states[0], &states[1])));
+        guards.extend(self.asked.rules()?.iter().map(|rule| required(rule, &after)));
+        let (decision, why) = decide(&comparison, &guards);
+        let [before, after] = states;
+        Ok(ProofStep { decision, why, guards, comparison: Some(comparison), before, after, ..found })
+    }
+
+    /// Once, however often a run is resumed.
+    fn enter_in_ledger(&self, index: usize, step: &ProofStep) -> Result<()> {
+        let note = format!("steps/{:02}/ledger.json", index + 1);
+        let path = self.home.join(ledger::NAME);
+        let run = self.folder.path().display().to_string();
+        let entry = || {
+            let records = match &step.comparison {
+                Some(comparison) => ledger::records(self.folder, comparison)?,
+                None => Vec::new(),
+            };
+            Ok(LedgerEntry { records, ..of_step(self.asked, step, &run) })
+        };
+        ledger::enter_once(self.folder, &note, &path, entry, self.progress)
+    }
+}
+
+/// What is said of a step, without the hashes of its windows.
+fn of_step(asked: &ProofSettings, step: &ProofStep, run: &str) -> LedgerEntry {
+    let verb = if asked.is_card { "batch caching" } else { "batch prove" };
+    LedgerEntry {
+        experiment: format!("{verb} {}", asked.target),
+        ..hone_document::entries::proof::entry_of(verb, step, &asked.rule(), run)
+    }
+}

@@ -1,0 +1,304 @@
+//! What a run takes, part by part, before anything is started: least and most, as far as that is known. Pure but for the programs that are looked up.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use hone_load::Security;
+use hone_record::{Altitude, Hope, Mode};
+use serde::Serialize;
+
+use super::candidate::Candidate;
+use super::file::{TuneSettings, turns};
+use super::propose::{AtMost, at_most};
+use super::session::PILOT_PAIRS;
+use hone_experiment::arm::is_address;
+use hone_experiment::takes::Takes;
+
+/// A start and a stop of a target that Hone starts take so long at most, and what comes before a window of one that runs. A choice: most brokers take a second.
+const START_MOST_S: f64 = 5.0;
+const PREPARED_MOST_S: f64 = 1.0;
+
+/// Seconds, least and most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Span {
+    pub(crate) least_s: f64,
+    /// `None` where nobody can say.
+    pub(crate) most_s: Option<f64>,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Part {
+    /// What is done, in words.
+    pub what: String,
+    #[serde(flatten)]
+    pub(crate) takes: Span,
+}
+
+/// What a candidate takes that is known before the first look.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Known {
+    pub(crate) candidate: String,
+    #[serde(flatten)]
+    pub(crate) takes: Span,
+}
+
+/// What a run takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) total: Span,
+    /// Of each candidate that is known, in the order in which they were named.
+    pub known: Vec<Known>,
+    /// One comparison.
+    pub comparison: Span,
+    /// Until one change is tried: builds, first look, its comparison.
+    pub first_change_s: f64,
+}
+
+/// A run that was not begun, with what it would take.
+#[derive(Debug, Clone, Serialize)]
+pub struct Planned {
+    /// The settings.
+    #[serde(flatten)]
+    pub asked: TuneSettings,
+    /// What it would take.
+    pub estimate: Estimate,
+    /// Why Hone has no settings of the machine to try, where they are allowed.
+    pub no_knobs: Option<String>,
+}
+
+impl Span {
+    fn times(self, count: f64) -> Self {
+        Self { least_s: self.least_s * count, most_s: self.most_s.map(|most| most * count) }
+    }
+
+    fn or_nothing(self) -> Self {
+        Self { least_s: 0.0, ..self }
+    }
+
+    fn sum(spans: impl Iterator<Item = Self>) -> Self {
+        spans.fold(Self { least_s: 0.0, most_s: Some(0.0) }, |sum, one| Self {
+            least_s: sum.least_s + one.least_s,
+            most_s: sum.most_s.zip(one.most_s).map(|(sum, most)| sum + most),
+        })
+    }
+}
+
+impl TuneSettings {
+    /// What the whole run takes. `builds` are those that are asked for.
+    ///
+    /// # Errors
+    /// When a candidate can't be made.
+    pub fn estimate(&self, security: &Security, builds: Option<&Takes>) -> Result<Estimate> {
+        let (plain, modes) = self.modes(security)?;
+        let takes = |mode| self.trial(mode);
+        let of = self.candidates.iter().zip(&modes);
+        let known: Vec<Known> =
+            of.map(|(one, mode)| Known { candidate: one.name.clone(), takes: takes(*mode) }).collect();
+        let built = builds
+            .filter(|_| self.allowed.contains(&Altitude::Binary))
+            .map_or(0, |builds| builds.tried.len());
+        let rules = self.rules_at_most()?;
+        let look = Part {
+            what: format!("first look: {PILOT_PAIRS} pairs of the service as it is"),
+            takes: self.windows(plain, PILOT_PAIRS),
+        };
+        let comparison = takes(modes.first().copied().unwrap_or(plain));
+        let of_builds = builds.map(of_builds);
+        let before_s = of_builds.iter().chain([&look]).map(|part| part.takes.least_s).sum::<f64>();
+        // What is set outside of the target can't be in two states at once, and is part of all that follows.
+        let last = modes.iter().find(|mode| **mode == Mode::Solo).copied().unwrap_or(plain);
+        let parts: Vec<Part> = of_builds
+            .into_iter()
+            .chain([look])
+            .chain(self.of_known(&known, false, "of the file"))
+            .chain(self.of_known(&known, true, "that Hone knows already"))
+            .chain(of_those_built(built, takes(plain)))
+            .chain(of_rules(&rules, takes(plain)))
+            .chain(of_the_end(self.kept_at_most(built, rules.len()), takes(last)))
+            .collect();
+        let total = Span::sum(parts.iter().map(|part| part.takes));
+        Ok(Estimate { parts, total, known, comparison, first_change_s: before_s + comparison.least_s })
+    }
+
+    /// How the first state is measured, and each candidate beside it.
+    fn modes(&self, security: &Security) -> Result<(Mode, Vec<Mode>)> {
+        let base = self.with_stand_in()?.base(security)?;
+        let first = base.with([])?;
+        let mode_of = |candidate: &Candidate| Ok(self.mode_of([&first, &base.with([candidate])?]));
+        let modes = self.candidates.iter().map(mode_of).collect::<Result<_>>()?;
+        Ok((self.mode_of([&first, &first]), modes))
+    }
+
+    /// A comparison; at most all of it twice, where neighbours disturb the first time.
+    fn trial(&self, mode: Mode) -> Span {
+        let once = self.windows(mode, self.pairs + self.control_pairs);
+        let times = if self.comparison.keep_disturbed { 1.0 } else { 2.0 };
+        Span { most_s: once.most_s.map(|most_s| most_s * times), ..once }
+    }
+
+    /// Least: the windows alone, and of loads that climb as short as one can be that tells a capacity. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts.
+    fn windows(&self, mode: Mode, pairs: u32) -> Span {
+        let load = &self.workload;
+        let start_s = if is_address(&self.place) { PREPARED_MOST_S } else { START_MOST_S };
+        let warm_up_s = load.warmup_requests as f64 / load.requests_per_s.max(1.0);
+        let [least_s, most_s] = [load.least_s(), load.duration_s].map(|window_s| turns(mode) * window_s);
+        let of_all = |pair_s: f64| f64::from(pairs) * pair_s;
+        Span { least_s: of_all(least_s), most_s: Some(of_all(most_s + 2.0 * (warm_up_s + start_s))) }
+    }
+
+    /// The candidates that are known, of the file or of Hone.
+    fn of_known(&self, known: &[Known], is_found: bool, what: &str) -> Option<Part> {
+        let of = self.candidates.iter().zip(known).filter(|(one, _)| one.is_found == is_found);
+        let spans: Vec<Span> = of.map(|(_, known)| known.takes).collect();
+        let what = format!("{}: a comparison each", counted(spans.len(), what));
+        (!spans.is_empty()).then(|| Part { what, takes: Span::sum(spans.into_iter()) })
+    }
+
+    /// What Hone's rules may come to.
+    fn rules_at_most(&self) -> Result<Vec<AtMost>> {
+        if !self.find {
+            return Ok(Vec::new());
+        }
+        let is_cluster = is_address(&self.place);
+        let limit_ms = self.latency_limit_ms()?;
+        let all = at_most(&self.workload, &self.allowed, limit_ms, self.durability, is_cluster);
+        let may = |rule: &AtMost| {
+            let example = Candidate::of_settings(std::slice::from_ref(&rule.example), Hope::default());
+            example.is_ok_and(|example| self.forbidden_by(&example).is_none())
+        };
+        Ok(all.into_iter().filter(may).collect())
+    }
+
+    /// One value of each setting can be kept, one build, and one of each rule.
+    fn kept_at_most(&self, built: usize, rules: usize) -> usize {
+        let place = |candidate: &Candidate| match candidate.program {
+            Some(_) => String::new(),
+            None => candidate.place().to_owned(),
+        };
+        let places: BTreeSet<String> = self.candidates.iter().map(place).collect();
+        let has_build = self.candidates.iter().any(|candidate| candidate.program.is_some());
+        places.len() + usize::from(built > 0 && !has_build) + rules
+    }
+}
+
+fn of_builds(builds: &Takes) -> Part {
+    let what = format!(
+        "builds: loads that train and check; {} programs that a compiler makes come on top, as long as it takes",
+        builds.programs()
+    );
+    Part { what, takes: Span { least_s: builds.rest_s(0, 0.0, [0.0; 3]), most_s: None } }
+}
+
+fn of_those_built(built: usize, one: Span) -> Option<Part> {
+    let what = format!("{}: a comparison each", counted(built, "by these builds"));
+    (built > 0).then(|| Part { what, takes: one.times(built as f64) })
+}
+
+fn of_rules(rules: &[AtMost], one: Span) -> Option<Part> {
+    let words: Vec<String> = rules.iter().map(AtMost::words).collect();
+    let what = format!("what the first look calls for: none, to all of {}", words.join(", "));
+    let count: u32 = rules.iter().map(|rule| rule.count).sum();
+    (count > 0).then(|| Part { what, takes: one.times(f64::from(count)).or_nothing() })
+}
+
+fn of_the_end(kept: usize, one: Span) -> Option<Part> {
+    let what = format!(
+        "in the end: none where fewer than 2 are kept, to all {kept} against all but each and against the first state"
+    );
+    (kept > 1).then(|| Part { what, takes: one.times(kept as f64 + 1.0).or_nothing() })
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} candidate{} {what}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::file::parse;
+
+    /// 13 pairs of 5 s: 130 s, one after the other.
+    const FILE: &str = "name = \"orders\"\n[tune]\ntarget = \"127.0.0.1:9092\"\nkeep_disturbed = true\nMORE\n\
+                        [[tune.candidate]]\nset = \"topic.retention.ms=60000\"\n[[tune.candidate]]\nset = \"batch-size=64KiB\"\n\
+                        [workload.orders]\nclient = \"librdkafka\"\nrequests_per_s = 1000\nwarmup_requests = 2000\nduration_s = 5\n";
+
+    fn of(more: &str, builds: Option<&Takes>) -> Estimate {
+        of_text(&FILE.replace("MORE", more), builds)
+    }
+
+    fn of_text(text: &str, builds: Option<&Takes>) -> Estimate {
+        let asked = parse(text, Path::new("hone.toml"), "unused").unwrap();
+        asked.estimate(&Security::default(), builds).unwrap()
+    }
+
+    fn least(estimate: &Estimate) -> Vec<f64> {
+        estimate.parts.iter().map(|part| part.takes.least_s).collect()
+    }
+
+    #[test]
+    fn known_windows_give_the_sum() {
+        let found = of("find = false", None);
+        // 5 pairs of the look, 13 for each candidate, and in the end none, or three comparisons.
+        assert_eq!(least(&found), [50.0, 260.0, 0.0]);
+        assert_eq!(found.total.least_s, 310.0);
+        assert_eq!(found.first_change_s, 180.0);
+        // Two windows of a pair have 5 s each, 2 s of warm-up, and a second before them.
+        let pair_s = 2.0 * (5.0 + 2.0 + 1.0);
+        assert_eq!(found.total.most_s, Some(pair_s * (5.0 + 13.0 * (2.0 + 3.0))));
+        assert_eq!(
+            found.known[1],
+            Known { candidate: "batch-size=64KiB".to_owned(), takes: found.comparison }
+        );
+        let again = of_text(&FILE.replace("keep_disturbed = true\nMORE", "find = false"), None);
+        assert_eq!(again.total.most_s, Some(pair_s * (5.0 + 2.0 * 13.0 * (2.0 + 3.0))), "but for the look");
+    }
+
+    /// A climb ends where the promise breaks, and need not go as far as it may.
+    #[test]
+    fn a_climb_takes_four_steps_at_least_and_all_of_them_at_most() {
+        let climb = "objective = \"capacity\"\nslo = \"p99=10ms\"\nfind = false";
+        let text = FILE.replace("MORE", climb).replace("duration_s = 5\n", "");
+        let found = of_text(&text, None);
+        // Steps of 1.2 s with a rest of 0.1 s, 72 of them from 1,000 to 32,000 requests/s.
+        let near = |found: f64, expected: f64| (found - expected).abs() < 1e-6;
+        assert!(near(found.first_change_s, 2.0 * 4.0 * 1.3 * 18.0), "{found:?}");
+        let pair_s = 2.0 * (72.0 * 1.3 + 2.0 + 1.0);
+        assert!(near(found.comparison.most_s.unwrap(), 13.0 * pair_s), "{found:?}");
+    }
+
+    #[test]
+    fn what_may_be_found_takes_nothing_at_least_and_all_of_it_at_most() {
+        let found = of("", None);
+        assert_eq!(found.total.least_s, 310.0);
+        let part = found.parts.iter().find(|part| part.what.contains("first look calls for")).unwrap();
+        // Lingers of 10 ms and more, and a codec.
+        assert!(part.what.ends_with("5 lingers, 1 codec"), "{}", part.what);
+        let alone = of("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
+        assert_eq!(alone.parts.len(), 3, "{alone:?}");
+        // Write caching sets its bounds as well, and any of it may be forbidden.
+        let lax = |more: &str| of(&format!("durability = true\n{more}"), None);
+        let has_caching =
+            |found: &Estimate| found.parts.iter().any(|part| part.what.contains("1 write caching"));
+        assert!(has_caching(&lax("")) && !has_caching(&lax("forbid = [\"topic.flush.*\"]")));
+    }
+
+    #[test]
+    fn builds_take_their_loads_and_nobody_knows_what_more() {
+        let builds = Takes {
+            compiled: [1, 1, 2],
+            loads_s: [3.0, 10.0, 0.0],
+            tried: vec!["pgo".to_owned(), "bolt".to_owned()],
+            trained_by: Vec::new(),
+        };
+        let found = of("find = false", Some(&builds));
+        assert_eq!(least(&found), [13.0, 50.0, 260.0, 260.0, 0.0]);
+        assert_eq!(found.total.most_s, None);
+        assert!(found.parts[0].what.contains("4 programs that a compiler makes"), "{}", found.parts[0].what);
+        assert!(found.parts[4].what.contains("to all 3 against"), "{}", found.parts[4].what);
+        assert_eq!(found.first_change_s, 193.0);
+    }
+}

@@ -1,0 +1,9 @@
+//! Settings of a host under a load: which can be tried here, windows with and without them, and what that showed.
+
+pub mod candidate;
+pub mod held;
+mod look;
+pub mod plan_text;
+pub mod service;
+mod sitting;
+pub mod trial;

@@ -1,0 +1,46 @@
+//! What `hone host try` would do, as text.
+
+use std::fmt::Write as _;
+
+use hone_document::host_trial::untried;
+use hone_document::wrapped;
+use hone_format::{acks, count};
+
+use super::trial::HostTrialSettings;
+
+/// What a run would write, and how long it takes.
+pub fn dry(asked: &HostTrialSettings) -> String {
+    let mut out = format!("Would be tried of {}, against {}:\n", asked.profile, asked.target);
+    for candidate in &asked.candidates {
+        for write in &candidate.writes {
+            let _ =
+                writeln!(out, "  /{}: {} -> {}, for a window at a time", write.path, write.was, write.value);
+        }
+        if let Some(promise) = candidate.promise() {
+            let _ = writeln!(out, "      it {promise}");
+        }
+    }
+    if asked.candidates.is_empty() {
+        out.push_str("  nothing\n");
+    }
+    if !asked.untried.is_empty() {
+        let _ = write!(out, "Not tried:\n{}", untried(&asked.untried));
+    }
+    if !asked.acks.is_empty() {
+        let classes: Vec<String> = asked.acks.iter().map(|given| acks(*given)).collect();
+        let _ = writeln!(out, "All of these together, under acks={}", classes.join(", acks="));
+    }
+    let (windows, seconds) = asked.cost();
+    let _ = write!(
+        out,
+        "{windows} windows, about {} minutes. A guard takes a window's values back {} s after they are written, whatever happens.\n\n{}\n",
+        count((seconds / 60.0).ceil() as u64),
+        asked.guard_s,
+        wrapped(&asked.rule())
+    );
+    asked.limits.iter().for_each(|limit| {
+        let _ = write!(out, "\n{}\n", wrapped(limit));
+    });
+    out.push_str("\nNothing was written.\n");
+    out
+}

@@ -1,0 +1,178 @@
+//! How kept changes are made to last: a run leaves everything as it found it.
+
+use anyhow::Result;
+use hone_record::{Altitude, Engine};
+use serde::Serialize;
+
+use super::candidate::Candidate;
+use hone_experiment::folder::RunFolder;
+
+/// A profile of `hone host apply` with the host's settings that were kept.
+const PROFILE: &str = "keep-host.toml";
+
+/// A line for each kept change; those of the host have one together, and a profile in the run's folder.
+///
+/// # Errors
+/// When the load's engine has no such setting, or the profile can't be written.
+pub fn to_keep(kept: &[Candidate], engine: &Engine, folder: &RunFolder) -> Result<Vec<String>> {
+    let of_host = |candidate: &&Candidate| candidate.altitude == Altitude::Host;
+    let mut lines: Vec<String> = kept
+        .iter()
+        .enumerate()
+        .filter(|(_, candidate)| !of_host(candidate))
+        .map(|(at, candidate)| line(&label(candidate, &kept[at + 1..]), candidate, engine))
+        .collect::<Result<_>>()?;
+    let host: Vec<&Candidate> = kept.iter().filter(of_host).collect();
+    let OfHost { knobs, names, others } = knobs(&host);
+    lines.extend(others);
+    if !knobs.is_empty() {
+        let profile = Profile { about: "What a run of hone tune has kept", knobs };
+        let path = folder.write_text(PROFILE, &toml::to_string(&profile)?)?.display().to_string();
+        let command = shlex::try_join(["hone", "host", "apply", &path])?;
+        lines.push(format!("{}: {command} (and hone host confirm, so that it stays)", names.join("; ")));
+    }
+    Ok(lines)
+}
+
+/// A change by its name, with those behind it that set some of it anew: whoever goes by the lines in their order has what was measured.
+fn label(candidate: &Candidate, later: &[Candidate]) -> String {
+    let own = candidate.names();
+    let again = later.iter().filter(|other| other.names().iter().any(|name| own.contains(name)));
+    let again: Vec<&str> = again.map(|other| &*other.name).collect();
+    match &again[..] {
+        [] => candidate.name.clone(),
+        names => format!("{}, of which {} sets some anew", candidate.name, names.join(" and ")),
+    }
+}
+
+fn line(name: &str, candidate: &Candidate, engine: &Engine) -> Result<String> {
+    let words = candidate.words(engine)?.join(", ");
+    Ok(match candidate.altitude {
+        Altitude::Client => of_client(name, candidate, engine)?,
+        Altitude::Broker | Altitude::Host => {
+            format!("{name}: set it where the broker or topic is configured ({words})")
+        }
+        Altitude::Binary => format!("{name}: deploy that build ({words})"),
+    })
+}
+
+/// What `hone batch settings` knows, as its command; the rest by the client's own names.
+fn of_client(name: &str, candidate: &Candidate, engine: &Engine) -> Result<String> {
+    let (mut options, mut others) = (Vec::new(), Vec::new());
+    for step in &candidate.steps {
+        let (known, rest) = step.as_options();
+        options.extend(known);
+        others.extend(rest);
+    }
+    let mut told: Vec<String> = Vec::new();
+    if !options.is_empty() {
+        let client = matches!(engine, Engine::Librdkafka { .. }).then_some(["--client", "librdkafka"]);
+        let words = ["hone", "batch", "settings"].into_iter().chain(client.into_iter().flatten());
+        let command = shlex::try_join(words.chain(options.iter().map(String::as_str)))?;
+        told.push(format!("for the lines of your client: {command}"));
+    }
+    if !others.is_empty() {
+        told.push(format!("set it in the client itself ({})", others.join(", ")));
+    }
+    Ok(format!("{name}: {}", told.join("; and ")))
+}
+
+/// In the form of a profile.
+#[derive(Debug, Serialize)]
+struct Profile {
+    about: &'static str,
+    knobs: Vec<Knob>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Knob {
+    name: String,
+    value: String,
+    reason: String,
+    source: &'static str,
+}
+
+/// How settings of the host are made to last.
+#[derive(Debug, Default)]
+struct OfHost<'a> {
+    /// Those that a profile can have.
+    knobs: Vec<Knob>,
+    /// The changes that they are of.
+    names: Vec<&'a str>,
+    /// A line for each of the others.
+    others: Vec<String>,
+}
+
+fn knobs<'a>(host: &[&'a Candidate]) -> OfHost<'a> {
+    let OfHost { mut knobs, mut names, mut others } = OfHost::default();
+    for candidate in host {
+        for change in &candidate.outside {
+            let path = change.name.trim_start_matches('/');
+            let name = path.strip_prefix("proc/sys/").map_or(path.to_owned(), |name| name.replace('/', "."));
+            let value = change.to.clone();
+            let reason = "it was shown to help under the load of the run".to_owned();
+            let knob = Knob { name, value, reason, source: "hone tune" };
+            let alone = Profile { about: "one", knobs: vec![knob.clone()] };
+            let is_known =
+                toml::to_string(&alone).is_ok_and(|text| hone_host::profile::parse(PROFILE, &text).is_ok());
+            if is_known {
+                // What was kept last of one knob is what was measured.
+                knobs.retain(|known: &Knob| known.name != knob.name);
+                knobs.push(knob);
+                names.push(&*candidate.name);
+            } else {
+                others.push(format!(
+                    "{}: have `{}` written to {} at each start of the machine, by a rule of udev or a unit of systemd",
+                    candidate.name, change.to, change.name
+                ));
+            }
+        }
+    }
+    names.dedup();
+    OfHost { knobs, names, others }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hone_record::Hope;
+
+    use super::*;
+
+    fn kept(settings: &[&str]) -> Vec<Candidate> {
+        let of = |setting: &&str| Candidate::of_settings(&[(*setting).to_owned()], Hope::default()).unwrap();
+        settings.iter().map(of).collect()
+    }
+
+    fn lines(settings: &[&str]) -> (Vec<String>, tempfile::TempDir) {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let engine = Engine::Librdkafka { settings: BTreeMap::new() };
+        (to_keep(&kept(settings), &engine, &folder).unwrap(), parent)
+    }
+
+    #[test]
+    fn what_a_later_change_sets_anew_is_told() {
+        let (lines, _parent) = lines(&["linger=20ms,batch-size=64KiB", "linger=100ms", "codec=lz4"]);
+        assert!(
+            lines[0].starts_with("linger=20ms,batch-size=64KiB, of which linger=100ms sets some anew: "),
+            "{lines:?}"
+        );
+        assert!(lines[1].starts_with("linger=100ms: ") && lines[2].starts_with("codec=lz4: "), "{lines:?}");
+    }
+
+    #[test]
+    fn the_profile_of_the_host_can_be_read() {
+        let (lines, parent) =
+            lines(&["host.proc/sys/vm/swappiness=1", "host.sys/block/vda/queue/nomerges=2"]);
+        let text = std::fs::read_to_string(parent.path().join("run-001").join(PROFILE)).unwrap();
+        let profile = hone_host::profile::parse("own", &text).unwrap();
+        assert_eq!((profile.knobs[0].name.as_str(), profile.knobs[0].value.as_str()), ("vm.swappiness", "1"));
+        assert!(lines[0].contains("have `2` written to sys/block/vda"), "{lines:?}");
+        assert!(
+            lines[1].starts_with("host.proc/sys/vm/swappiness=1: "),
+            "what is in it, and nothing else: {lines:?}"
+        );
+    }
+}

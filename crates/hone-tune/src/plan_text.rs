@@ -1,0 +1,163 @@
+//! What a run of `hone tune` would do, and how long it takes.
+
+use hone_format::{count, duration};
+
+use crate::candidate::Candidate;
+use crate::estimate::{Estimate, Planned, Span};
+use crate::file::TuneSettings;
+use crate::rank::{Ranked, ranked};
+use hone_document::tuning::hoped;
+use hone_document::wrapped;
+
+/// What would be tried, and how long it takes: part by part, and all of it.
+pub fn text(planned: &Planned) -> String {
+    let Planned { asked, estimate, no_knobs } = planned;
+    let allowed: Vec<&str> = asked.allowed.iter().map(|altitude| altitude.label()).collect();
+    let forbidden = match &asked.forbid[..] {
+        [] => String::new(),
+        names => format!(" Forbidden: {}.", names.join(", ")),
+    };
+    let budget = match asked.budget_s {
+        Some(budget_s) => format!("at most {}", duration(budget_s)),
+        None => "as long as there is something to try".to_owned(),
+    };
+    let found = if asked.find {
+        "Hone looks at the service first, and adds what follows from its batches, requests and codecs."
+    } else {
+        "find = false: nothing else is tried."
+    };
+    let no_slack = asked.without_slack().map(|notice| format!("\n{}", wrapped(&notice))).unwrap_or_default();
+    let no_knobs =
+        no_knobs.iter().map(|why| format!("\n\n{}", wrapped(&format!("No settings of the machine: {why}."))));
+    format!(
+        "{}: {}\nAllowed: {}.{forbidden} Objective: {}. Budget: {budget}.{no_slack}\n\n{}\n\nCandidates, the most hopeful for a minute first:\n{}\n\n{}{}\n\n{}\n",
+        asked.name,
+        asked.target,
+        allowed.join(", "),
+        asked.objective.label(),
+        times(asked.budget_s, estimate),
+        candidates(asked, estimate),
+        wrapped(found),
+        no_knobs.collect::<String>(),
+        wrapped(&asked.rule())
+    )
+}
+
+/// The candidates that are known, in the order in which they would be tried.
+fn candidates(asked: &TuneSettings, estimate: &Estimate) -> String {
+    let cost = |one: &Candidate| estimate.known.iter().find(|known| known.candidate == one.name);
+    let all = asked
+        .candidates
+        .iter()
+        .map(|one| (one.clone(), cost(one).map_or(estimate.comparison.least_s, |known| known.takes.least_s)));
+    let lines: Vec<String> = ranked(all)
+        .iter()
+        .map(|Ranked { candidate, cost_s }| {
+            format!(
+                "  {} ({}), {} of windows, {}: {}",
+                candidate.name,
+                candidate.altitude.label(),
+                duration(*cost_s),
+                hoped(&candidate.hope),
+                candidate.hope.why
+            )
+        })
+        .collect();
+    if lines.is_empty() { "  none".to_owned() } else { lines.join("\n") }
+}
+
+/// The parts with their times, the sum, and whether the budget reaches.
+fn times(budget_s: Option<f64>, estimate: &Estimate) -> String {
+    let row = |what: &str, takes: &Span| {
+        let most = takes.most_s.map_or("not known".to_owned(), duration);
+        format!("{:>11}  {:>11}  {what}", duration(takes.least_s), most)
+    };
+    let rows = estimate.parts.iter().map(|part| row(&part.what, &part.takes));
+    let head = format!("{:>11}  {:>11}", "least", "most");
+    let sum = row("all of it", &estimate.total);
+    let lines: Vec<String> = std::iter::once(head).chain(rows).chain([sum]).collect();
+    let meaning = "Least: windows alone, each candidate once. Most: with warm-ups, starts as long as they usually are at most, comparisons that neighbours disturb \
+                   measured twice, and all that may be found tried and kept. Not in it: what a kept change calls for again, and what is put back in the end, which \
+                   repeats the end.";
+    let reach = budget_s.map(|budget_s| format!("\n\n{}", wrapped(&reach(budget_s, estimate))));
+    format!("{}\n\n{}{}", lines.join("\n"), wrapped(meaning), reach.unwrap_or_default())
+}
+
+/// How far a budget reaches.
+fn reach(budget_s: f64, estimate: &Estimate) -> String {
+    let Estimate { total, comparison, first_change_s, .. } = estimate;
+    let budget = duration(budget_s);
+    if budget_s < *first_change_s {
+        return format!(
+            "The budget of {budget} does not reach for a single change: {} go by at least until one is tried. Nothing would be kept; give it more, or take \
+             shorter windows or fewer pairs.",
+            duration(*first_change_s)
+        );
+    }
+    if total.most_s.is_some_and(|most_s| most_s <= budget_s) {
+        return format!("The budget of {budget} reaches for all of it.");
+    }
+    let before_s = first_change_s - comparison.least_s;
+    let of = |one_s: f64| ((budget_s - before_s) / one_s.max(1e-3)).floor().max(0.0);
+    let most = of(comparison.least_s);
+    let fewest = comparison.most_s.map_or(0.0, of).min(most);
+    let whole = if total.least_s <= budget_s {
+        "It reaches for what is known now at least, if starts are short."
+    } else {
+        "It does not reach for all that is known now: what is most hopeful for a minute comes first, and the rest is not tried."
+    };
+    format!(
+        "The budget of {budget} reaches for {} to {} comparisons, those of the end among them. {whole}",
+        count(fewest as u64),
+        count(most as u64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A first look of 50 s, comparisons of 130 to 200 s, three of which are known.
+    fn estimate() -> Estimate {
+        let span = |least_s, most_s| Span { least_s, most_s: Some(most_s) };
+        Estimate {
+            parts: Vec::new(),
+            total: span(440.0, 1_500.0),
+            known: Vec::new(),
+            comparison: span(130.0, 200.0),
+            first_change_s: 180.0,
+        }
+    }
+
+    #[test]
+    fn how_far_a_budget_reaches_is_told() {
+        for (budget_s, expected) in [
+            (120.0, "does not reach for a single change: 3 min go by"),
+            (
+                310.0,
+                "reaches for 1 to 2 comparisons, those of the end among them. It does not reach for all that is known",
+            ),
+            (
+                500.0,
+                "reaches for 2 to 3 comparisons, those of the end among them. It reaches for what is known now",
+            ),
+            (1_500.0, "of 25 min reaches for all of it."),
+        ] {
+            let told = reach(budget_s, &estimate());
+            assert!(told.contains(expected), "{budget_s}: {told}");
+        }
+        let unknown = Estimate { total: Span { least_s: 440.0, most_s: None }, ..estimate() };
+        assert!(
+            reach(9_000.0, &unknown).contains("reaches for 44 to 68 comparisons"),
+            "{}",
+            reach(9_000.0, &unknown)
+        );
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_summed_up() {
+        let unknown = Estimate { total: Span { least_s: 440.0, most_s: None }, ..estimate() };
+        let told = times(None, &unknown);
+        assert!(told.contains(" 7 min 20 s    not known  all of it"), "{told}");
+    }
+}

@@ -117,23 +117,28 @@ fn remarks(appended: &Appended, path: &Path) -> Vec<String> {
     torn.into_iter().chain(fault).collect()
 }
 
-/// The same once for a run, however often it is resumed, and also where it was killed between the entry and its note.
+/// The same once for a run, however often it is resumed, and also where it was killed between the entry and its note. `entry` is told what the run
+/// is called; it gets the windows of the comparison, where it rests on one.
 ///
 /// # Errors
-/// As for [`enter`], and when the note can't be written.
+/// As for [`enter`], and when a window or the note can't be read or written.
 pub fn enter_once(
     folder: &RunFolder,
     note: &str,
-    path: &Path,
-    entry: impl FnOnce() -> Result<LedgerEntry>,
+    comparison: Option<&Comparison>,
+    entry: impl FnOnce(&str) -> LedgerEntry,
     progress: &Progress,
 ) -> Result<()> {
+    let path = &folder.home().join(NAME);
     let begun = match folder.read_note::<Entered>(note)? {
         Some(Entered::Whole(_)) => return Ok(()),
         Some(Entered::Begun { at_unix_ms }) => Some(at_unix_ms),
         None => None,
     };
-    let entry = entry()?;
+    let mut entry = entry(&folder.path().display().to_string());
+    if let Some(comparison) = comparison {
+        entry.records = records(folder, comparison)?;
+    }
     let same = |other: &LedgerEntry| {
         (&other.run, &other.verb, &other.change, &other.workload, &other.records)
             == (&entry.run, &entry.verb, &entry.change, &entry.workload, &entry.records)
@@ -437,7 +442,7 @@ mod tests {
 
     /// Enters for a note, and leaves that as a kill right behind the entry does.
     fn entered_and_killed(folder: &RunFolder, note: &str, path: &Path, entry: &LedgerEntry) {
-        enter_once(folder, note, path, || Ok(entry.clone()), &Progress::new(true)).unwrap();
+        enter_once(folder, note, None, |_| entry.clone(), &Progress::new(true)).unwrap();
         let at_unix_ms = Ledger::at(path).check().unwrap().lines.last().unwrap().entry.at_unix_ms;
         folder.write_note(note, &Entered::Begun { at_unix_ms }).unwrap();
     }
@@ -471,9 +476,9 @@ mod tests {
         // Killed behind the note and before the entry.
         folder.write_note("4.json", &Entered::Begun { at_unix_ms: 70 }).unwrap();
         let last = LedgerEntry { at_unix_ms: 71, ..entry("step 2?", "put back") };
-        enter_once(&folder, "4.json", &path, || Ok(last), &Progress::new(true)).unwrap();
+        enter_once(&folder, "4.json", None, |_| last, &Progress::new(true)).unwrap();
         assert_eq!(count(&path), 5);
-        enter_once(&folder, "4.json", &path, || panic!("it is there"), &Progress::new(true)).unwrap();
+        enter_once(&folder, "4.json", None, |_| panic!("it is there"), &Progress::new(true)).unwrap();
     }
 
     /// A ledger under version control outlives the folders of its runs, which begin at the first number again.
@@ -495,8 +500,9 @@ mod tests {
             for _ in 0..2 {
                 let folder = RunFolder::create(parent.path(), "a").unwrap();
                 assert!(folder.path().ends_with("a-001"));
-                let entry = || Ok(LedgerEntry { records: records.clone(), ..entry("step 1?", "rejected") });
-                enter_once(&folder, "a.json", &path, entry, &Progress::new(true)).unwrap();
+                let entry =
+                    |_: &str| LedgerEntry { records: records.clone(), ..entry("step 1?", "rejected") };
+                enter_once(&folder, "a.json", None, entry, &Progress::new(true)).unwrap();
                 fs::remove_dir_all(folder.path()).unwrap();
             }
             assert_eq!(count(&path) - before, expected, "{records:?}");

@@ -5,12 +5,16 @@
 //! workloads, [`lever`] and [`topics`] set what is outside of the process and take it back, [`ledger`] keeps what was found.
 //! The crate knows rooms, and no job: it prints nothing but progress and alarms, and decides no exit code.
 
+pub mod aim;
 pub mod arm;
 pub mod bench;
 pub mod broke;
+pub mod budget;
+mod capacity;
 pub mod change;
 pub mod clients;
 pub mod climb;
+pub mod curve;
 pub mod decide;
 pub mod drive;
 pub mod ending;
@@ -21,6 +25,8 @@ pub mod guard;
 pub mod ledger;
 pub mod left;
 pub mod lever;
+mod live;
+pub mod load_file;
 mod longer;
 pub mod meter;
 pub mod metered;
@@ -35,6 +41,7 @@ pub mod reader;
 pub mod ready;
 pub mod require;
 pub mod rounds;
+pub mod selftest;
 pub mod settings;
 pub mod slow;
 pub mod spec;
@@ -46,3 +53,4 @@ pub mod topics;
 pub mod usage;
 pub mod variants;
 pub mod warmth;
+pub mod whole;

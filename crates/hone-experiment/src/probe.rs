@@ -168,6 +168,17 @@ fn used(before: &[Option<CpuSample>], after: &[Option<CpuSample>]) -> Option<Cpu
     (!parts.is_empty()).then_some(CpuSeconds { total_s, user_share })
 }
 
+/// Nothing beside the latencies is looked at.
+pub struct NoProbe;
+
+impl Probe for NoProbe {
+    fn start(&mut self) {}
+
+    fn stop(&mut self) -> ProbeFacts {
+        ProbeFacts::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

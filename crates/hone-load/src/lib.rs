@@ -68,7 +68,7 @@ pub use provoke::{Provoked, provoke};
 pub use raw::RawFile;
 pub use recorded::{TopicLoad, topic_load};
 pub use recording::compressible_share;
-pub use run::{LONGEST_WINDOW_S, NoProbe, Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
+pub use run::{LONGEST_WINDOW_S, Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;

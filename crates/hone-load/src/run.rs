@@ -73,17 +73,6 @@ pub trait Probe {
     fn stop(&mut self) -> ProbeFacts;
 }
 
-/// Nothing beside the latencies is looked at.
-pub struct NoProbe;
-
-impl Probe for NoProbe {
-    fn start(&mut self) {}
-
-    fn stop(&mut self) -> ProbeFacts {
-        ProbeFacts::default()
-    }
-}
-
 /// What a [`Probe`] saw.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeFacts {

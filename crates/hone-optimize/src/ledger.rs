@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use hone_document::entries::optimization::{of_edge, of_left_out};
-use hone_record::{LedgerEntry, Optimization, VariantState};
+use hone_record::{Optimization, VariantState};
 
 use crate::job::Job;
 use hone_experiment::ledger;
@@ -10,22 +10,16 @@ use hone_experiment::ledger;
 impl Job<'_> {
     /// Once, however often a run is resumed.
     pub(super) fn enter_in_ledger(&self, found: &Optimization) -> Result<()> {
-        let path = self.home.join(ledger::NAME);
-        let run = self.folder.path().display().to_string();
-        let enter = |note: String, entry: &dyn Fn() -> Result<LedgerEntry>| {
-            let note = format!("steps/ledger-{note}.json");
-            ledger::enter_once(self.folder, &note, &path, entry, self.progress)
-        };
         for comparison in &found.comparisons {
-            let name = format!("{}-{}", comparison.b, comparison.workload.name);
-            enter(name, &|| {
-                let records = ledger::records(self.folder, comparison)?;
-                Ok(LedgerEntry { records, ..of_edge(found, comparison, &run) })
-            })?;
+            let note = format!("steps/ledger-{}-{}.json", comparison.b, comparison.workload.name);
+            let entry = |run: &str| of_edge(found, comparison, run);
+            ledger::enter_once(self.folder, &note, Some(comparison), entry, self.progress)?;
         }
         for variant in &found.variants {
             if let VariantState::LeftOut { why } = &variant.state {
-                enter(format!("{}-left-out", variant.name), &|| Ok(of_left_out(found, variant, why, &run)))?;
+                let note = format!("steps/ledger-{}-left-out.json", variant.name);
+                let entry = |run: &str| of_left_out(found, variant, why, run);
+                ledger::enter_once(self.folder, &note, None, entry, self.progress)?;
             }
         }
         Ok(())

@@ -179,7 +179,7 @@ pub enum GateOutcome {
 
 impl GateOutcome {
     /// What follows from all findings.
-    pub fn of(findings: &[GateFinding], require_power: bool) -> Self {
+    pub fn from_findings(findings: &[GateFinding], require_power: bool) -> Self {
         if findings.iter().any(|finding| finding.state == GateState::Worse) {
             return Self::Worse;
         }

@@ -32,11 +32,21 @@ pub enum WebError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Nobody answers, or the answer broke off.
+    /// Nobody answers.
     #[error(
         "{url} can't be reached: {problem}\n  next: look whether the service runs, and serves this address to this machine"
     )]
     Unreachable {
+        /// What was asked.
+        url: String,
+        /// The whole chain of reasons.
+        problem: String,
+    },
+    /// The answer broke off, or has another form.
+    #[error(
+        "the answer of {url} can't be read: {problem}\n  next: look whether this is the address of the service's HTTP"
+    )]
+    Malformed {
         /// What was asked.
         url: String,
         /// The whole chain of reasons.
@@ -196,7 +206,16 @@ impl Web {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.ask(&told(&url), self.client.get(url), limit, given_up).map(text)
+        self.get_bytes(url.as_str(), limit, given_up).map(text)
+    }
+
+    /// The bytes of a page, within a limit of the caller's.
+    ///
+    /// # Errors
+    /// A [`WebError`].
+    pub fn get_bytes(&self, url: &str, limit: Duration, given_up: GivenUp<'_>) -> Result<Vec<u8>, WebError> {
+        let url = address(url)?;
+        self.ask(&told(&url), self.client.get(url), limit, given_up)
     }
 
     fn ask(
@@ -241,9 +260,16 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 async fn answer(url: &str, request: RequestBuilder) -> Result<Vec<u8>, WebError> {
-    let unreachable =
-        |error: reqwest::Error| WebError::Unreachable { url: url.to_owned(), problem: words(&error) };
-    let mut response = request.send().await.map_err(unreachable)?;
+    let failed = |error: reqwest::Error| {
+        let (url, problem) = (url.to_owned(), words(&error));
+        let is_unreachable = error.is_connect() || error.is_timeout();
+        if is_unreachable {
+            WebError::Unreachable { url, problem }
+        } else {
+            WebError::Malformed { url, problem }
+        }
+    };
+    let mut response = request.send().await.map_err(failed)?;
     let status = response.status().as_u16();
     let body = body(url, &mut response).await?;
     if status == 200 {
@@ -259,7 +285,7 @@ async fn body(url: &str, response: &mut Response) -> Result<Vec<u8>, WebError> {
     loop {
         let chunk = response.chunk().await;
         let chunk =
-            chunk.map_err(|error| WebError::Unreachable { url: url.to_owned(), problem: words(&error) })?;
+            chunk.map_err(|error| WebError::Malformed { url: url.to_owned(), problem: words(&error) })?;
         let Some(chunk) = chunk else { break };
         if bytes.len() + chunk.len() > MOST_BYTES {
             return Err(WebError::TooLarge { url: url.to_owned() });
@@ -398,7 +424,7 @@ mod tests {
         let (address, server) =
             answering("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\nhalf", Duration::ZERO);
         let error = web.get(&format!("http://{address}/"), &[], &|| false).unwrap_err();
-        assert!(matches!(error, WebError::Unreachable { .. }), "{error}");
+        assert!(matches!(error, WebError::Malformed { .. }), "{error}");
         server.join().unwrap();
     }
 

@@ -165,7 +165,7 @@ fn altitude(steps: &[Step], outside: &[Change]) -> Option<Altitude> {
 mod tests {
     use super::*;
 
-    fn of(settings: &[&str]) -> Result<Candidate> {
+    fn candidate_of(settings: &[&str]) -> Result<Candidate> {
         let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
         Candidate::of_settings(&settings, Hope::default())
     }
@@ -181,13 +181,13 @@ mod tests {
             (&["env.MALLOC_ARENA_MAX=1"], Altitude::Broker),
             (&["host.vm.swappiness=1"], Altitude::Host),
         ] {
-            assert_eq!(of(settings).unwrap().altitude, expected, "{settings:?}");
+            assert_eq!(candidate_of(settings).unwrap().altitude, expected, "{settings:?}");
         }
     }
 
     #[test]
     fn the_same_setting_takes_the_place_of_its_earlier_value() {
-        let of = |setting: &str| of(&[setting]).unwrap();
+        let of = |setting: &str| candidate_of(&[setting]).unwrap();
         assert!(of("linger=50ms").takes_the_place_of(&of("linger=20ms")));
         assert!(!of("linger=50ms").takes_the_place_of(&of("codec=lz4")));
         assert!(!of("linger=50ms,batch-size=64KiB").takes_the_place_of(&of("batch-size=64KiB")));
@@ -209,7 +209,7 @@ mod tests {
             (&["env.X=1,2"], "sets both sides"),
             (&["lingr=3"], "lingr"),
         ] {
-            let message = format!("{:#}", of(settings).unwrap_err());
+            let message = format!("{:#}", candidate_of(settings).unwrap_err());
             assert!(message.contains(expected), "{settings:?}: {message}");
         }
     }
@@ -218,8 +218,8 @@ mod tests {
     fn a_promise_is_seen_at_every_altitude() {
         let engine = Engine::Librdkafka { settings: Default::default() };
         for setting in ["acks=1", "topic.write.caching=true", "broker.log.flush.interval.messages=1"] {
-            assert!(of(&[setting]).unwrap().promise(&engine).unwrap().is_some(), "{setting}");
+            assert!(candidate_of(&[setting]).unwrap().promise(&engine).unwrap().is_some(), "{setting}");
         }
-        assert_eq!(of(&["linger=20ms"]).unwrap().promise(&engine).unwrap(), None);
+        assert_eq!(candidate_of(&["linger=20ms"]).unwrap().promise(&engine).unwrap(), None);
     }
 }

@@ -8,9 +8,9 @@ use hone_record::{Altitude, Hope, Mode};
 use serde::Serialize;
 
 use super::candidate::Candidate;
-use super::file::{TuneSettings, turns};
 use super::propose::{AtMost, at_most};
 use super::session::PILOT_PAIRS;
+use super::settings::{TuneSettings, turns};
 use hone_experiment::arm::is_address;
 use hone_experiment::takes::Takes;
 
@@ -226,7 +226,7 @@ mod tests {
                         [[tune.candidate]]\nset = \"topic.retention.ms=60000\"\n[[tune.candidate]]\nset = \"batch-size=64KiB\"\n\
                         [workload.orders]\nclient = \"librdkafka\"\nrequests_per_s = 1000\nwarmup_requests = 2000\nduration_s = 5\n";
 
-    fn of(more: &str, builds: Option<&Takes>) -> Estimate {
+    fn estimate_with(more: &str, builds: Option<&Takes>) -> Estimate {
         of_text(&FILE.replace("MORE", more), builds)
     }
 
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn known_windows_give_the_sum() {
-        let found = of("find = false", None);
+        let found = estimate_with("find = false", None);
         // 5 pairs of the look, 13 for each candidate, and in the end none, or three comparisons.
         assert_eq!(least(&found), [50.0, 260.0, 0.0]);
         assert_eq!(found.total.least_s, 310.0);
@@ -272,15 +272,15 @@ mod tests {
 
     #[test]
     fn what_may_be_found_takes_nothing_at_least_and_all_of_it_at_most() {
-        let found = of("", None);
+        let found = estimate_with("", None);
         assert_eq!(found.total.least_s, 310.0);
         let part = found.parts.iter().find(|part| part.what.contains("first look calls for")).unwrap();
         // Lingers of 10 ms and more, and a codec.
         assert!(part.what.ends_with("5 lingers, 1 codec"), "{}", part.what);
-        let alone = of("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
+        let alone = estimate_with("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
         assert_eq!(alone.parts.len(), 3, "{alone:?}");
         // Write caching sets its bounds as well, and any of it may be forbidden.
-        let lax = |more: &str| of(&format!("durability = true\n{more}"), None);
+        let lax = |more: &str| estimate_with(&format!("durability = true\n{more}"), None);
         let has_caching =
             |found: &Estimate| found.parts.iter().any(|part| part.what.contains("1 write caching"));
         assert!(has_caching(&lax("")) && !has_caching(&lax("forbid = [\"topic.flush.*\"]")));
@@ -294,7 +294,7 @@ mod tests {
             tried: vec!["pgo".to_owned(), "bolt".to_owned()],
             trained_by: Vec::new(),
         };
-        let found = of("find = false", Some(&builds));
+        let found = estimate_with("find = false", Some(&builds));
         assert_eq!(least(&found), [13.0, 50.0, 260.0, 260.0, 0.0]);
         assert_eq!(found.total.most_s, None);
         assert!(found.parts[0].what.contains("4 programs that a compiler makes"), "{}", found.parts[0].what);

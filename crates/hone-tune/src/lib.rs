@@ -20,6 +20,7 @@ pub mod producer;
 pub mod propose;
 mod rank;
 pub mod session;
+pub mod settings;
 mod side;
 pub mod starter;
 pub mod survey;

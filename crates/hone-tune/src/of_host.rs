@@ -159,7 +159,7 @@ mod tests {
                 "name = \"x\"\n[tune]\ntarget = \"{PLACE}\"\nobjective = \"latency-p99\"\nallow = [\"host\"]\n{lines}\n[workload.w]\n"
             );
             let asked = crate::file::parse(&text, Path::new("hone.toml"), "unused").unwrap();
-            let asked = crate::file::TuneSettings { host_root: root.path().to_owned(), ..asked };
+            let asked = crate::settings::TuneSettings { host_root: root.path().to_owned(), ..asked };
             let (asked, why) = asked.with_knobs_of_the_host(Path::new("/"));
             (asked.candidates.into_iter().map(|one| one.name).collect::<Vec<_>>(), why)
         };

@@ -4,8 +4,8 @@ use hone_format::{count, duration};
 
 use crate::candidate::Candidate;
 use crate::estimate::{Estimate, Planned, Span};
-use crate::file::TuneSettings;
 use crate::rank::{Ranked, ranked};
+use crate::settings::TuneSettings;
 use hone_document::tuning::hoped;
 use hone_document::wrapped;
 

@@ -62,7 +62,7 @@ pub(crate) const LEAST_HOPE: f64 = 0.01;
 
 impl Costs {
     /// By least squares over what states cost, each as CPU and requests for a record, neither cost below zero.
-    pub(crate) fn of(states: &[BatchState]) -> Self {
+    pub(crate) fn from_states(states: &[BatchState]) -> Self {
         let points: Vec<(f64, f64)> = states
             .iter()
             .filter_map(|state| {
@@ -452,14 +452,14 @@ mod tests {
     #[test]
     fn costs_come_from_states_that_differ() {
         let same = [state(10.0, 2.0), state(11.0, 1.9)];
-        assert_eq!(Costs::of(&same), GUESS);
+        assert_eq!(Costs::from_states(&same), GUESS);
         // 20 us a request, 1 us a record.
-        let costs = Costs::of(&[state(1.0, 21.0), state(10.0, 3.0), state(100.0, 1.2)]);
+        let costs = Costs::from_states(&[state(1.0, 21.0), state(10.0, 3.0), state(100.0, 1.2)]);
         assert!((costs.request_us - 20.0).abs() < 0.1 && (costs.record_us - 1.0).abs() < 0.1, "{costs:?}");
         assert!(costs.is_measured);
         // Dearer where requests are fewer: none of it is the requests'.
-        assert_eq!(Costs::of(&[state(1.0, 1.0), state(10.0, 3.0)]).request_us, 0.0);
-        assert_eq!(Costs::of(&[]), GUESS);
+        assert_eq!(Costs::from_states(&[state(1.0, 1.0), state(10.0, 3.0)]).request_us, 0.0);
+        assert_eq!(Costs::from_states(&[]), GUESS);
     }
 
     /// Never unless it is allowed, and each with what can be lost.

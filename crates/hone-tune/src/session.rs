@@ -15,10 +15,10 @@ use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, family};
-use super::file::{TuneSettings, turns};
 use super::lasting;
 use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
+use super::settings::{TuneSettings, turns};
 use super::side::{Base, Side};
 use hone_document::entries::tuning::{About, REPLACED, closing, of_all, of_among, of_step};
 use hone_experiment::arm::{self, Place};
@@ -59,8 +59,6 @@ pub struct Session<'a> {
     pub asked: &'a TuneSettings,
     /// The run's folder.
     pub folder: &'a RunFolder,
-    /// Where the ledger lies.
-    pub home: &'a Path,
     /// TLS and login.
     pub security: &'a Security,
     /// Starts programs.
@@ -422,7 +420,7 @@ impl Session<'_> {
         let seen = Seen {
             state: &standing.now,
             workload,
-            costs: Costs::of(&standing.states),
+            costs: Costs::from_states(&standing.states),
             latency_limit_ms: self.asked.latency_limit_ms()?,
             broker_codec: broker_codec.as_deref(),
             lax,
@@ -608,20 +606,12 @@ impl Session<'_> {
         comparison: Option<&Comparison>,
         entry: impl FnOnce(&About<'_>) -> LedgerEntry,
     ) -> Result<()> {
-        let entry = || {
-            let records = comparison.map_or(Ok(Vec::new()), |found| ledger::records(self.folder, found))?;
-            let (rule, run) = (self.asked.rule(), self.folder.path().display().to_string());
-            let about = About {
-                name: &self.asked.name,
-                workload: &self.asked.workload.name,
-                objective: self.asked.objective,
-                rule: &rule,
-                run: &run,
-            };
-            Ok(LedgerEntry { records, ..entry(&about) })
+        let rule = self.asked.rule();
+        let entry = |run: &str| {
+            let (name, workload) = (&*self.asked.name, &*self.asked.workload.name);
+            entry(&About { name, workload, objective: self.asked.objective, rule: &rule, run })
         };
-        let path = self.home.join(ledger::NAME);
-        ledger::enter_once(self.folder, &format!("{place}/ledger.json"), &path, entry, self.progress)
+        ledger::enter_once(self.folder, &format!("{place}/ledger.json"), comparison, entry, self.progress)
     }
 
     fn tuning(
@@ -1063,7 +1053,6 @@ mod tests {
             work(&Session {
                 asked: &self.asked,
                 folder: &self.folder,
-                home: self.parent.path(),
                 security: &security,
                 runner: &runner,
                 progress: &progress,

@@ -8,25 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 
-mod aim;
-mod archive;
-mod budget;
-mod capacity;
 mod cmd;
 mod compiler;
-mod continuous;
-mod curve;
 mod failure;
-mod fleet;
-mod kubernetes;
-mod live;
-mod load_file;
 mod output;
-mod rendezvous;
-mod rollout;
-mod selftest;
-mod serve;
-mod story;
 mod text;
 
 /// A number below zero is a value, which is refused by what it is for, and no unknown option.

@@ -15,7 +15,12 @@ const BELOW: [(&str, &[&str]); 5] = [
     ("hone-store", &[]),
 ];
 /// Crates above the rooms, the lowest layer first. Each may know all below its own layer.
-const ABOVE: [&[&str]; 4] = [&["hone-experiment"], &["hone-document"], &["hone-optimize", "hone-tune"], &[PROGRAM]];
+const ABOVE: [&[&str]; 4] = [
+    &["hone-experiment"],
+    &["hone-document"],
+    &["hone-optimize", "hone-rollout", "hone-serve", "hone-tune"],
+    &[PROGRAM],
+];
 const PROGRAM: &str = "hone";
 
 /// 0 for a foundation, 1 for a room, and so on up.

@@ -584,7 +584,7 @@ fn daemonset(scene: &Scene, soak_s: &str) -> Group {
         ),
     );
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_hone"), bin.join("hone"));
-    let text = fs::read_to_string(of_checkout("crates/hone/src/rollout/daemonset.sh")).unwrap();
+    let text = fs::read_to_string(of_checkout("crates/hone-rollout/src/rollout/daemonset.sh")).unwrap();
     let text = text
         .replace("/host/", &format!("{}/host/", scene.path().display()))
         .replace("/host$host_program", &format!("{}/host$host_program", scene.path().display()))
@@ -822,7 +822,7 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
     );
     script(folder.path(), "hone", &hone);
     script(folder.path(), "nsenter", "while [ \"$1\" != -- ]; do shift; done\nshift 2\nexec hone \"$@\"");
-    let mut text = fs::read_to_string(of_checkout("crates/hone/src/rollout/daemonset.sh")).unwrap();
+    let mut text = fs::read_to_string(of_checkout("crates/hone-rollout/src/rollout/daemonset.sh")).unwrap();
     for place in ["/host/", "/host$host_program", "/run/hone-ready"] {
         let name = place.trim_start_matches('/');
         text = text.replace(place, &at("").join(name).display().to_string());

@@ -95,8 +95,8 @@ fn topic(name: &str, requests: f64, [low, batches, high]: [f64; 3], bytes: f64) 
     }
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> PlanSettings {
+    PlanSettings {
         target: "b:9092".to_owned(),
         grow: GROW,
         new_producers: false,
@@ -111,7 +111,7 @@ fn asked() -> Asked {
 }
 
 fn planned_of(
-    asked: &Asked,
+    asked: &PlanSettings,
     topics: &[WhatIf],
     model: Option<&Model>,
     watch: Option<&BatchWatch>,
@@ -172,7 +172,7 @@ fn new_producers_bring_exactly_as_many_batches_more() {
     let (points, means) = history(0.0);
     let model = fit(&points, 1).unwrap();
     let topics = [topic("orders", 1.3, [1.1, 1.2, 1.4], 1.9)];
-    let new = Asked { new_producers: true, grow: 3.0, ..asked() };
+    let new = PlanSettings { new_producers: true, grow: 3.0, ..asked() };
     let found = planned_of(&new, &topics, Some(&model), None);
     for work in &found.work {
         near(work.then.value, 3.0 * work.now);
@@ -195,7 +195,7 @@ fn an_interval_that_spans_its_ceiling_is_inconclusive() {
     let [low, high] = [1.0, 2.0].map(|batches| cores(1.0, means, [1.0, batches, 2.0, 1.0]));
     let with = |most: f64| {
         // So many cores that the mean flow decides, and not the busiest point.
-        let asked = Asked { cores: Some(100.0), max_cpu: most / 100.0, ..asked() };
+        let asked = PlanSettings { cores: Some(100.0), max_cpu: most / 100.0, ..asked() };
         planned_of(&asked, &topics, Some(&model), None)
     };
     assert_eq!(with(1.001 * high).answer, PlanAnswer::Holds);
@@ -210,9 +210,9 @@ fn an_interval_that_spans_its_ceiling_is_inconclusive() {
     let (points, _) = history(1.5);
     let model = fit(&points, 1).unwrap();
     let topics = [topic("orders", 1.0, [1.2, 1.2, 1.2], 1.0)];
-    let then = |asked: &Asked| planned_of(asked, &topics, Some(&model), None);
+    let then = |asked: &PlanSettings| planned_of(asked, &topics, Some(&model), None);
     let value = resource(&then(&asked()), "cpu").then.value;
-    let spans = then(&Asked { cores: Some(100.0), max_cpu: value / 100.0, ..asked() });
+    let spans = then(&PlanSettings { cores: Some(100.0), max_cpu: value / 100.0, ..asked() });
     assert_eq!(spans.answer, PlanAnswer::Inconclusive);
     assert!(spans.next.as_ref().unwrap().contains("--for 24h"), "{:?}", spans.next);
 }
@@ -226,7 +226,7 @@ fn a_busiest_point_above_all_cores_does_not_hold() {
     let whole = cpu(&planned_of(&asked(), &topics, Some(&model), None));
     let (mean, busiest) = (whole.then.high, whole.busiest.unwrap().low);
     let cores = f64::midpoint(mean, busiest);
-    let asked = Asked { cores: Some(cores), max_cpu: 1.0, ..asked() };
+    let asked = PlanSettings { cores: Some(cores), max_cpu: 1.0, ..asked() };
     let found = planned_of(&asked, &topics, Some(&model), None);
     assert!(cpu(&found).then.high < cores, "the mean fits");
     assert_eq!(found.answer, PlanAnswer::DoesNotHold);
@@ -248,7 +248,7 @@ fn without_a_history_no_cpu_is_made_up() {
     assert_eq!(disk.answer, None, "no ceiling is made up");
     near(disk.then.low, 1.5e5);
     near(disk.then.high, 4.0 * 1.5e5);
-    let tight = Asked { network: Some(1.9e5), ..asked() };
+    let tight = PlanSettings { network: Some(1.9e5), ..asked() };
     assert_eq!(planned_of(&tight, &topics, None, None).answer, PlanAnswer::DoesNotHold);
 }
 
@@ -256,8 +256,12 @@ fn without_a_history_no_cpu_is_made_up() {
 fn a_model_without_cores_is_inconclusive_and_asks_for_them() {
     let (points, _) = history(0.0);
     let model = fit(&points, 1).unwrap();
-    let found =
-        planned_of(&Asked { cores: None, ..asked() }, &[topic("t", 1.0, [1.2; 3], 1.0)], Some(&model), None);
+    let found = planned_of(
+        &PlanSettings { cores: None, ..asked() },
+        &[topic("t", 1.0, [1.2; 3], 1.0)],
+        Some(&model),
+        None,
+    );
     assert_eq!(found.answer, PlanAnswer::Inconclusive);
     assert!(found.next.as_ref().unwrap().contains("--cores"), "{:?}", found.next);
 }
@@ -311,7 +315,7 @@ fn what_was_measured_of_the_brokers_is_used() {
     let watch = BatchWatch { instances: vec![broker.clone(), broker], ..BatchWatch::default() };
     let (points, _) = history(0.0);
     let model = fit(&points, 1).unwrap();
-    let asked = Asked { cores: None, fan_out: None, disk: Some(1e9), ..asked() };
+    let asked = PlanSettings { cores: None, fan_out: None, disk: Some(1e9), ..asked() };
     let found = planned_of(&asked, &[topic("orders", 1.2, [1.2; 3], 1.5)], Some(&model), Some(&watch));
     assert_eq!(resource(&found, "cpu").ceiling, Some(16.0));
     let bytes = found.work[3].then.value;

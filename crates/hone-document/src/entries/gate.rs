@@ -12,7 +12,7 @@ pub fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEntry {
         .filter(|finding| finding.workload == comparison.workload.name)
         .cloned()
         .collect();
-    let decision = match GateOutcome::of(&of_this, found.require_power) {
+    let decision = match GateOutcome::from_findings(&of_this, found.require_power) {
         GateOutcome::Worse => "failed",
         GateOutcome::NotSeen | GateOutcome::TooLittlePower => "could not tell",
         GateOutcome::Passed | GateOutcome::SameProgram => "passed",

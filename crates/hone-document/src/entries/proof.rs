@@ -64,6 +64,8 @@ fn altitude(step: &ProofStep) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hone_record::BatchState;
+
     use super::*;
 
     #[test]

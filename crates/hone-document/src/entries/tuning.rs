@@ -33,7 +33,7 @@ pub fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> LedgerEnt
         change: format!("{}: {}", step.altitude.label(), step.step.change),
         question: format!("Does {} help, beside the state kept until step {number}?", step.step.change),
         foretold: (!step.hope.is_unsaid).then(|| step.hope.beside(about.objective, &step.step)),
-        ..of(about, &step.step)
+        ..entry(about, &step.step)
     }
 }
 
@@ -48,7 +48,7 @@ pub fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> LedgerEntr
         change: change.to_owned(),
         question: format!("Does {} still help among the others?", step.change),
         decision: decision.to_owned(),
-        ..of(about, step)
+        ..entry(about, step)
     }
 }
 
@@ -71,7 +71,7 @@ pub fn of_all(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
     LedgerEntry {
         change: ALL_TOGETHER.to_owned(),
         question: "Does all that was kept help, beside the first state?".to_owned(),
-        ..of(about, step)
+        ..entry(about, step)
     }
 }
 
@@ -95,7 +95,7 @@ pub fn closing(
         question: "Does it still help, beside what was kept since?".to_owned(),
         decision: decision.to_owned(),
         why: why.to_owned(),
-        ..step.map_or_else(nothing, |step| of(about, step))
+        ..step.map_or_else(nothing, |step| entry(about, step))
     }
 }
 
@@ -118,7 +118,7 @@ fn experiment(about: &About<'_>) -> String {
     format!("tune {}", about.name)
 }
 
-fn of(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
+fn entry(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
     LedgerEntry {
         experiment: experiment(about),
         workload: about.workload.to_owned(),

@@ -229,11 +229,12 @@ mod tests {
         let weak = judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.03);
         assert!(!weak.has_power(), "it would have shown 5 %, and 3 % are asked for");
         assert!(judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.05).has_power());
-        let outcome_of = |finding: &GateFinding, power| GateOutcome::of(std::slice::from_ref(finding), power);
+        let outcome_of =
+            |finding: &GateFinding, power| GateOutcome::from_findings(std::slice::from_ref(finding), power);
         assert_eq!(outcome_of(&weak, false), GateOutcome::Passed);
         assert_eq!(outcome_of(&weak, true), GateOutcome::TooLittlePower);
         let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
-        assert_eq!(GateOutcome::of(&[weak, worse], true), GateOutcome::Worse);
+        assert_eq!(GateOutcome::from_findings(&[weak, worse], true), GateOutcome::Worse);
     }
 
     #[test]
@@ -241,7 +242,7 @@ mod tests {
         let sure = judged([1.00, 0.99, 1.01], Verdict::Equivalent, 0.03);
         let outcome_of = |comparison: &hone_record::Comparison, power| {
             let found = findings(comparison, &wishes(0.03), None);
-            (found[0].state, GateOutcome::of(&[vec![sure.clone()], found].concat(), power))
+            (found[0].state, GateOutcome::from_findings(&[vec![sure.clone()], found].concat(), power))
         };
         // All pairs were dropped for what neighbours did.
         let mut blind = comparison(None);
@@ -259,14 +260,14 @@ mod tests {
         // What is worse is worse all the same, and no finding at all is nothing seen.
         let worse = judged([1.10, 1.05, 1.15], Verdict::Worse, 0.03);
         let unseen = findings(&blind, &wishes(0.03), None);
-        assert_eq!(GateOutcome::of(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
-        assert_eq!(GateOutcome::of(&[], false), GateOutcome::NotSeen);
+        assert_eq!(GateOutcome::from_findings(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
+        assert_eq!(GateOutcome::from_findings(&[], false), GateOutcome::NotSeen);
         // A guard rail without an estimate is told, and fails nothing.
         let mut wishes = wishes(0.03);
         wishes.worse_by.insert(Metric::LatencyP99, 0.1);
         let found = findings(&comparison(None), &wishes, None);
         assert_eq!(
-            (found[1].state, GateOutcome::of(&found, false)),
+            (found[1].state, GateOutcome::from_findings(&found, false)),
             (GateState::NotSeen, GateOutcome::Passed)
         );
     }

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::sha256_hex;
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, LedgerEntry};
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome};
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
 use crate::commits::{self, BASE, HEAD, Kept, Side};
 use crate::job::Job;
 use git::{Repository, remove};
+use hone_document::entries::gate::entry_of;
 use hone_experiment::decide;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::ledger;
@@ -153,7 +154,7 @@ impl Session<'_> {
         let findings = self.findings(&comparisons, broken.as_deref());
         let outcome = match (is_same, &findings[..]) {
             (true, []) => GateOutcome::SameProgram,
-            (_, findings) => GateOutcome::of(findings, asked.require_power),
+            (_, findings) => GateOutcome::from_findings(findings, asked.require_power),
         };
         let found = CommitGate {
             name: asked.name.clone(),
@@ -270,14 +271,10 @@ impl Session<'_> {
     }
 
     fn enter_in_ledger(&self, found: &CommitGate) -> Result<()> {
-        let path = self.home.join(ledger::NAME);
         for comparison in &found.comparisons {
             let note = format!("ledger-{}.json", comparison.workload.name);
-            let entry = || {
-                let records = ledger::records(self.folder, comparison)?;
-                Ok(LedgerEntry { records, ..hone_document::entries::gate::entry_of(found, comparison) })
-            };
-            ledger::enter_once(self.folder, &note, &path, entry, self.progress)?;
+            let entry = |_: &str| entry_of(found, comparison);
+            ledger::enter_once(self.folder, &note, Some(comparison), entry, self.progress)?;
         }
         Ok(())
     }

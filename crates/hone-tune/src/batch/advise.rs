@@ -39,7 +39,7 @@ pub enum Records<'a> {
 
 /// Whether a replay can say more of a topic than its headers do.
 pub fn is_open(topic: &TopicXray) -> bool {
-    topic.findings.iter().any(|finding| Reason::of(finding.verdict).is_some())
+    topic.findings.iter().any(|finding| Reason::for_verdict(finding.verdict).is_some())
 }
 
 /// Replays a topic, and puts what it advises into its findings. A topic that can't be replayed says why.
@@ -91,7 +91,7 @@ enum Reason {
 }
 
 impl Reason {
-    fn of(verdict: BatchVerdict) -> Option<Self> {
+    fn for_verdict(verdict: BatchVerdict) -> Option<Self> {
         match verdict {
             BatchVerdict::LingerBound | BatchVerdict::RateStarved | BatchVerdict::KeySpread => {
                 Some(Self::Time)
@@ -104,7 +104,7 @@ impl Reason {
 
 /// Puts the advice into a finding of small batches by time or by size. Other findings keep what the headers say.
 fn take_over(finding: &mut BatchFinding, advice: &BatchAdvice) {
-    let Some(reason) = Reason::of(finding.verdict) else { return };
+    let Some(reason) = Reason::for_verdict(finding.verdict) else { return };
     let verdict = match (reason, advice) {
         (Reason::Size, BatchAdvice::Set { .. }) => finding.verdict,
         // The headers name the limit, and the replay has nothing better.

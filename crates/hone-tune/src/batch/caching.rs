@@ -7,7 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use hone_batch::metrics::exposition;
 use hone_load::{Admin, Security, Settings, Topic};
 use hone_record::{Proof, Window, Workload};
+use hone_store::web::Web;
 use hone_tool::Runner;
+use hone_tool::interrupt;
 use serde::Serialize;
 
 use super::prove::ProofSettings;
@@ -79,7 +81,7 @@ impl Family {
     ///
     /// # Errors
     /// When it has neither.
-    pub fn of(in_force: &[(String, String)], broker: &str) -> Result<Self> {
+    pub fn from_properties(in_force: &[(String, String)], broker: &str) -> Result<Self> {
         let has = |name: &str| in_force.iter().any(|(known, _)| known == name);
         match (has("write.caching"), has("flush.messages")) {
             (true, _) => Ok(Self::WriteCaching),
@@ -179,8 +181,6 @@ pub fn in_force(broker: &str, security: &Security, topic: &str) -> Result<Vec<(S
     Ok(PROPERTIES.iter().filter_map(|name| Some(((*name).to_owned(), found.get(*name)?.clone()))).collect())
 }
 
-/// Time to answer with a page of metrics.
-const PAGE_LIMIT: Duration = Duration::from_secs(10);
 /// Fsyncs of the embedded broker and of Redpanda, by shard.
 const FSYNCS: &str = "vectorized_reactor_fsyncs";
 
@@ -204,7 +204,7 @@ pub fn fsyncs_per_batch(
         program.args.iter().position(|arg| arg == "--metrics").and_then(|at| program.args.get_mut(at + 1));
     *metrics.context("the broker's command has no --metrics")? = "127.0.0.1:{port2}".to_owned();
     let running = arm.start(runner, scratch)?;
-    let url = running.fill("http://127.0.0.1:{port2}/metrics");
+    let (web, url) = (Web::open(None)?, running.fill("http://127.0.0.1:{port2}/metrics"));
     let settings = Settings {
         address: running.address.clone(),
         variant: "counted".to_owned(),
@@ -220,11 +220,11 @@ pub fn fsyncs_per_batch(
     let mut prepared = hone_load::prepare(settings, load.clone(), &clients, &mut progress.load())?;
     let targets = running.targets(prepared.brokers());
     prepared.warm_up(&mut Looker::at(&targets.pids), &mut progress.load())?;
-    let before = counter(&hone_binary::go::text_page(&url, PAGE_LIMIT)?, FSYNCS)
+    let before = counter(&web.get(&url, &[], &interrupt::requested)?, FSYNCS)
         .context("the broker counts no fsyncs")?;
     let mut probe = TargetProbe::new(targets, &[]);
     let window: Window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
-    let after = counter(&hone_binary::go::text_page(&url, PAGE_LIMIT)?, FSYNCS)
+    let after = counter(&web.get(&url, &[], &interrupt::requested)?, FSYNCS)
         .context("the broker counts no fsyncs")?;
     running.stop(runner)?;
     let batches: f64 =
@@ -258,7 +258,7 @@ mod tests {
     fn the_family_is_what_the_topic_has() {
         let of = |names: &[&str]| {
             let found: Vec<_> = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
-            Family::of(&found, "b:1").map_err(|error| error.to_string())
+            Family::from_properties(&found, "b:1").map_err(|error| error.to_string())
         };
         assert_eq!(of(&["flush.ms", "write.caching", "flush.messages"]), Ok(Family::WriteCaching));
         assert_eq!(of(&["flush.ms", "flush.messages"]), Ok(Family::PageCache));

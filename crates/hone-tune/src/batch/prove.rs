@@ -87,8 +87,6 @@ pub struct Session<'a> {
     pub asked: &'a ProofSettings,
     /// The run's folder.
     pub folder: &'a RunFolder,
-    /// Where the ledger lies.
-    pub home: &'a Path,
     /// TLS and login.
     pub security: &'a Security,
     /// Starts programs.
@@ -171,7 +169,7 @@ impl Session<'_> {
         left::clean_up(self.folder.path(), self.progress)?;
         let _noting = left::noted(self.folder)?;
         // Nothing is measured of which the entry could not be written.
-        hone_ledger::Ledger::open(self.home.join(ledger::NAME))?;
+        hone_ledger::Ledger::open(self.folder.home().join(ledger::NAME))?;
         // Before the first window, so that nobody can wonder which came first.
         fixed(self.folder, &self.asked.rule())?;
         let arm = self.asked.arm("kept", self.security)?;
@@ -342,16 +340,8 @@ impl Session<'_> {
     /// Once, however often a run is resumed.
     fn enter_in_ledger(&self, index: usize, step: &ProofStep) -> Result<()> {
         let note = format!("steps/{:02}/ledger.json", index + 1);
-        let path = self.home.join(ledger::NAME);
-        let run = self.folder.path().display().to_string();
-        let entry = || {
-            let records = match &step.comparison {
-                Some(comparison) => ledger::records(self.folder, comparison)?,
-                None => Vec::new(),
-            };
-            Ok(LedgerEntry { records, ..of_step(self.asked, step, &run) })
-        };
-        ledger::enter_once(self.folder, &note, &path, entry, self.progress)
+        let entry = |run: &str| of_step(self.asked, step, run);
+        ledger::enter_once(self.folder, &note, step.comparison.as_ref(), entry, self.progress)
     }
 }
 

@@ -21,7 +21,7 @@ use hone_experiment::bench::of_use;
 use hone_experiment::clients::Clients;
 use hone_experiment::drive::whole;
 use hone_experiment::moment::now_ms;
-use hone_load::NoProbe;
+use hone_experiment::probe::NoProbe;
 
 /// Where a run keeps what became of its check.
 pub const NOTE: &str = "replica.json";

@@ -12,8 +12,8 @@ use hone_host::kernel::Files;
 use hone_host::under_load::UnderLoad;
 use hone_load::Security;
 use hone_record::{
-    BatchState, Comparison, Decision, Engine, HostTrial, LedgerEntry, Metric, PairKind, STALL_FROM_MS,
-    StallCounts, TriedKnob, UntriedKnob, Verdict, Window, Workload,
+    BatchState, Comparison, Decision, Engine, HostTrial, Metric, PairKind, STALL_FROM_MS, StallCounts,
+    TriedKnob, UntriedKnob, Verdict, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::candidate::{Candidate, together};
 use super::service::Service;
 use super::sitting::{RUN, Sat, Sitting, refused};
+use hone_document::entries::host_trial::entry_of;
 use hone_experiment::guard;
 use hone_experiment::settings::ComparisonSettings;
 
@@ -277,8 +278,6 @@ pub struct Session<'a> {
     pub asked: &'a HostTrialSettings,
     /// The run's folder.
     pub folder: &'a RunFolder,
-    /// Where the ledger lies.
-    pub home: &'a Path,
     /// TLS and login.
     pub security: &'a Security,
     /// Starts programs.
@@ -502,17 +501,9 @@ impl Session<'_> {
     /// Once, however often a run is resumed.
     fn enter_in_ledger(&self, name: &str, knob: &TriedKnob) -> Result<()> {
         let note = format!("ledger-{name}.json");
-        let path = self.home.join(ledger::NAME);
-        let run = self.folder.path().display().to_string();
-        let entry = || {
-            let records = ledger::records(self.folder, &knob.comparison)?;
-            let (target, workload) = (&self.asked.target, &self.asked.workload.name);
-            Ok(LedgerEntry {
-                records,
-                ..hone_document::entries::host_trial::entry_of(target, workload, knob, &run)
-            })
-        };
-        ledger::enter_once(self.folder, &note, &path, entry, self.progress)
+        let (target, workload) = (&self.asked.target, &self.asked.workload.name);
+        let entry = |run: &str| entry_of(target, workload, knob, run);
+        ledger::enter_once(self.folder, &note, Some(&knob.comparison), entry, self.progress)
     }
 
     fn trial(

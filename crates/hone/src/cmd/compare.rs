@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
 use hone_format::read_seconds;
 use hone_load::Security;
-use hone_record::{Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOutcome, Pilot, Workload};
+use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Workload};
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +19,9 @@ use super::saved;
 use super::security::SecurityOptions;
 use super::settle::to_settle;
 use super::workload::WorkloadOptions;
-use crate::budget;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::arm::{self, Arm, Place};
+use hone_experiment::budget;
 use hone_experiment::climb::Wanted;
 use hone_experiment::drive::{Clock, Contest, compare};
 use hone_experiment::ending::{Ending, Usage, WayOn};
@@ -382,12 +382,8 @@ fn judged(contest: &Contest<'_>, folder: &RunFolder, cli: &CliContext) -> Result
 
 /// Once, however often a run is resumed. The ledger lies beside the run's folder.
 fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, cli: &CliContext) -> Result<()> {
-    let home = folder.home();
-    let entry = || {
-        let records = ledger::records(folder, comparison)?;
-        Ok(LedgerEntry { records, ..hone_document::entries::comparison::entry_of(comparison, folder.path()) })
-    };
-    ledger::enter_once(folder, "ledger.json", &home.join(ledger::NAME), entry, &cli.progress)
+    let entry = |_: &str| hone_document::entries::comparison::entry_of(comparison, folder.path());
+    ledger::enter_once(folder, "ledger.json", Some(comparison), entry, &cli.progress)
 }
 
 /// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first

@@ -10,11 +10,12 @@ use hone_binary::lock::{LockFault, LockedProgram};
 use hone_store::StoreError;
 
 use crate::cmd::context::CliContext;
-use crate::fleet::{
-    Choice, Depot, Fetched, HostWeight, Kept, NotWritten, Pusher, beginning_with, host_of, shares_of_hosts,
-};
-use crate::text::fleet::Pulled;
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::whole::NotWritten;
+use hone_rollout::fleet::{
+    Choice, Depot, Fetched, HostWeight, Kept, Pusher, beginning_with, host_of, shares_of_hosts,
+};
+use hone_rollout::fleet_text::Pulled;
 
 /// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
 ///
@@ -189,7 +190,7 @@ pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, cli: &CliCont
         pushed.push(pusher.push(profile, facts, &build_id)?);
     }
     cli.show_found("profile-push", &pushed, |pushed| {
-        crate::text::fleet::pushed(pushed, &arguments.to, &host)
+        hone_rollout::fleet_text::pushed(pushed, &arguments.to, &host)
     })?;
     Ok(Ending::Done)
 }
@@ -197,7 +198,9 @@ pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, cli: &CliCont
 pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("list");
     let builds = Depot::open(&arguments.place)?.builds()?;
-    cli.show_found("profile-list", &builds, |builds| crate::text::fleet::builds(builds, &arguments.place))?;
+    cli.show_found("profile-list", &builds, |builds| {
+        hone_rollout::fleet_text::builds(builds, &arguments.place)
+    })?;
     Ok(Ending::Done)
 }
 
@@ -217,7 +220,7 @@ pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliCont
     })?;
     let broken = which.skip_broken.then_some(keeper);
     let pulled = take_all(&depot, build_id, &chosen, &arguments.output, broken, cli)?;
-    cli.show_found("profile-pull", &pulled, crate::text::fleet::pulled)?;
+    cli.show_found("profile-pull", &pulled, hone_rollout::fleet_text::pulled)?;
     Ok(Ending::Done)
 }
 

@@ -9,7 +9,6 @@ use clap::Args;
 use hone_record::GateOutcome;
 use hone_tool::{System, interrupt};
 
-use super::report;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
@@ -369,7 +368,7 @@ fn go(
     let session = Session { asked, experiment, folder, home, runner: &runner, progress: &cli.progress };
     let found = session.run().map_err(|error| with_way_on(error, folder.path()))?;
     let record = folder.join("commit-gate.json");
-    let page = report::write(&record, None);
+    let page = hone_serve::page::write(&record, None);
     let written = write_papers(arguments, Came::Found(&found))
         .and(page.as_ref().map(|_| ()).map_err(|error| anyhow!("{error:#}")));
     let ending = match found.outcome {

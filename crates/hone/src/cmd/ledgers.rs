@@ -10,11 +10,11 @@ use hone_ledger::{Checked, Ledger, Line};
 use hone_store::Store;
 
 use super::ledger::found_at;
-use crate::archive;
 use crate::cmd::context::CliContext;
-use crate::fleet::host_of;
 use hone_document::ledger::{PulledLedgers, PushedLedger};
 use hone_experiment::ending::Ending;
+use hone_rollout::fleet::host_of;
+use hone_serve::archive;
 
 /// Of a host's ledger in its place.
 const ENDING: &str = ".jsonl";

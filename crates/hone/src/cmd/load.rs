@@ -13,15 +13,15 @@ use super::rates::RateOptions;
 use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
-use crate::aim::{Aim, Beside};
 use crate::cmd::context::{CliContext, print};
-use crate::load_file::LoadFile;
 use crate::output::{Output, SeriesFile};
-use crate::selftest;
+use hone_experiment::aim::{Aim, Beside};
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::load_file::LoadFile;
 use hone_experiment::meter::Metrics;
 use hone_experiment::require::{self, Rule};
+use hone_experiment::selftest;
 use hone_experiment::spec::WorkloadFile;
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.

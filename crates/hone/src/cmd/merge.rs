@@ -9,10 +9,10 @@ use hone_record::{MOST_SHARDS, Window};
 
 use super::load;
 use crate::cmd::context::CliContext;
-use crate::rendezvous;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::read_record;
 use hone_experiment::require::Rule;
+use hone_rollout::rendezvous;
 
 /// As long as a manifest of `hone load --emit` may say: twice its own wait and the load, in whole seconds of 32 bits.
 const LONGEST_WAIT_S: u32 = u32::MAX;

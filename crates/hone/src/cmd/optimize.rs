@@ -9,7 +9,6 @@ use clap::Args;
 use hone_record::Foretold;
 use hone_tool::{System, interrupt};
 
-use super::report;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::bench;
 use hone_experiment::ending::Ending;
@@ -86,7 +85,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     }
     let is_new = arguments.resume.is_none() && !goes_on(&arguments);
     let found = done.map_err(|error| with_way_on(error, &arguments, &folder, is_new))?;
-    let page = report::write(&folder.join("optimization.json"), None)?;
+    let page = hone_serve::page::write(&folder.join("optimization.json"), None)?;
     let asked = experiment.variants_are_asked;
     let worse = is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked);
     cli.show(found, |found| {

@@ -13,11 +13,11 @@ use hone_tool::{System, ToolError, interrupt};
 
 use super::{fleet, sample};
 use crate::cmd::context::CliContext;
-use crate::continuous::{self, Question};
 use hone_document::profile::Judged;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::token_of;
 use hone_optimize::go;
+use hone_rollout::continuous::{self, Question};
 
 /// Keep a profile: look into it, hold it against the program of today, compare and merge it.
 ///

@@ -7,10 +7,9 @@ use clap::Args;
 use hone_host::observe;
 use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Schedule, Workload};
 
-use super::report;
-use crate::aim::Aim;
 use crate::cmd::context::{CliContext, default_runs};
-use crate::curve::{CAPACITY_FILE, CURVE_FILE, Course, Stop};
+use hone_experiment::aim::Aim;
+use hone_experiment::curve::{CAPACITY_FILE, CURVE_FILE, Course, Stop};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::require::{Rule, promise};
@@ -72,7 +71,8 @@ impl RateOptions {
         let _held = folder.held()?;
         cli.progress.line(&format!("windows go to {}", folder.path().display()));
         let machine = observe::machine(std::path::Path::new("/"));
-        let course = Course { aim, workload, folder: &folder, machine, progress: &cli.progress };
+        let (progress, point_line) = (&cli.progress, hone_document::curve::point_line);
+        let course = Course { aim, workload, folder: &folder, machine, progress, point_line };
         if let Some(design) = design {
             let found = course.capacity(design, &self.slo)?;
             let ending = match found.end {
@@ -185,7 +185,7 @@ fn keep_and_show<T: Body + Clone>(
     let kept = folder.write_record(name, record.clone());
     // Shown even when it could not be kept: it is measured.
     cli.show(record, text)?;
-    let page = report::write(&kept?, None)?;
+    let page = hone_serve::page::write(&kept?, None)?;
     cli.progress.line(&format!("report: {}", page.display()));
     Ok(())
 }

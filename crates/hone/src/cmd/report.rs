@@ -1,22 +1,16 @@
 //! `hone report PATH`: a record, or a run's folder, becomes one HTML page.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use hone_record::{
-    CommitGate, Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Tuning, Window,
-};
+use hone_record::Envelope;
 
 use crate::cmd::context::{CliContext, print};
-use crate::story;
-use crate::story::Beside;
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::folder::{RESULTS, read_record};
-use hone_experiment::ledger;
-use hone_experiment::reader::{self, Caller, Reader, record as record_by};
+use hone_experiment::reader::Caller;
+use hone_serve::page::{Source, comment_of, find, has_a_story, keep, page_beside, page_path, story_of};
+use hone_serve::story::{self, Beside};
 
 /// Write one self-contained HTML page from a record, a run's folder, or a ledger.
 ///
@@ -56,7 +50,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         bail!(Usage(format!("{form} and --json are two forms: say one of them")));
     }
     let source = find(&arguments.path)?;
-    let beside = Beside::of(&arguments.beside, &Caller)?;
+    let beside = Beside::read(&arguments.beside, &Caller)?;
     if arguments.markdown || arguments.comment || cli.json {
         let text = match (arguments.markdown, arguments.comment) {
             (true, _) => hone_document::story::markdown(&beside.add_to(story_of(&source)?)),
@@ -89,204 +83,4 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     cli.progress.clear();
     print(&format!("{}\n", page.display()))?;
     Ok(Ending::Done)
-}
-
-/// What a page is made of.
-enum Source {
-    Record(PathBuf),
-    Ledger(PathBuf),
-}
-
-/// Whether something can stand beside it.
-fn has_a_story(record: &Path) -> Result<()> {
-    match kind_of(record, &Caller)?.as_deref() {
-        Some("optimization" | "comparison" | "commit-gate" | "proof" | "host-trial" | "tuning" | "story") => {
-            Ok(())
-        }
-        _ => bail!(Usage(format!(
-            "{} is no run that tried something, so nothing can stand beside it: name the run first, then heatmaps, capacities and curves",
-            record.display()
-        ))),
-    }
-}
-
-/// The record that stands for a path, or the ledger.
-fn find(path: &Path) -> Result<Source> {
-    if !path.is_dir() {
-        let is_ledger = path.extension().is_some_and(|ending| ending == "jsonl");
-        return Ok(if is_ledger { Source::Ledger(path.to_owned()) } else { Source::Record(path.to_owned()) });
-    }
-    let found = RESULTS.map(|name| path.join(name)).into_iter().find(|record| record.is_file());
-    let ledger = path.join(ledger::NAME);
-    match found {
-        Some(record) => Ok(Source::Record(record)),
-        None if ledger.is_file() => Ok(Source::Ledger(ledger)),
-        None => bail!(
-            "{} holds none of {}, and no {}: the run was broken off, or it is not a run's folder",
-            path.display(),
-            RESULTS.join(", "),
-            ledger::NAME
-        ),
-    }
-}
-
-/// What was tried, of a ledger, or of a run that tried something.
-fn story_of(source: &Source) -> Result<Story> {
-    let record = match source {
-        Source::Ledger(ledger) => return story::of_ledger(ledger, &Caller),
-        Source::Record(record) => record,
-    };
-    let folder = folder_of(record);
-    match kind_of(record, &Caller)?.as_deref() {
-        Some("optimization") => Ok(story::of_optimization(folder, &read_record(record)?, &Caller)),
-        Some("proof") => Ok(story::of_proof(folder, &read_record(record)?, &Caller)),
-        Some("comparison") => Ok(story::of_comparison(folder, &read_record(record)?, &Caller)),
-        Some("tuning") => Ok(story::of_tuning(folder, &read_record(record)?, &Caller)),
-        Some("host-trial") => Ok(story::of_host_trial(folder, &read_record(record)?, &Caller)),
-        Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?, &Caller)),
-        Some("story") => read_record(record),
-        _ => bail!(Usage(format!(
-            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, gate, tune, batch prove, host try \
-             and compare, and for a ledger",
-            record.display()
-        ))),
-    }
-}
-
-/// A gate's own words say first whether it passed.
-fn comment_of(source: &Source) -> Result<String> {
-    match source {
-        Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("commit-gate") => {
-            Ok(hone_document::commit_gate::comment(&read_record(record)?))
-        }
-        Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("comparison") => {
-            Ok(hone_document::comparison::comment(&read_record(record)?))
-        }
-        _ => Ok(hone_document::story::comment(&story_of(source)?)),
-    }
-}
-
-fn keep(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| {
-        format!("the page {} can't be written\n  next: name another place by --output", path.display())
-    })
-}
-
-fn folder_of(record: &Path) -> &Path {
-    record.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// What a record says that it is.
-fn kind_of(record: &Path, reader: &dyn Reader) -> Result<Option<String>> {
-    let text = reader::text(reader, record)?;
-    let head = serde_json::from_str::<serde_json::Value>(&text)
-        .with_context(|| format!("{} is not a record", record.display()))?;
-    Ok(head.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned))
-}
-
-/// Writes the page of a record and answers its path.
-pub(in crate::cmd) fn write(record: &Path, output: Option<&Path>) -> Result<PathBuf> {
-    let html = page(record, &Caller)?;
-    let path = output.map_or_else(|| page_path(record), Path::to_owned);
-    keep(&path, &html)?;
-    Ok(path)
-}
-
-/// A run has one page; a window's file may have others beside it.
-fn page_path(record: &Path) -> PathBuf {
-    let is_result = RESULTS.iter().any(|name| record.ends_with(name));
-    if is_result { record.with_file_name("report.html") } else { record.with_extension("html") }
-}
-
-/// The page of a record, which says itself what it holds.
-///
-/// # Errors
-/// When it, or a window that it rests on, can't be read, and where there is no page of its kind.
-pub(crate) fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
-    page_beside(record, reader, Beside::default())
-}
-
-/// The same with what stands beside a story.
-fn page_beside(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<String> {
-    let folder = folder_of(record);
-    match kind_of(record, reader)?.as_deref() {
-        Some("optimization") => {
-            let found: Optimization = record_by(reader, record)?;
-            let windows =
-                windows(folder, reader, found.comparisons.iter().flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::optimization_story(
-                &found,
-                &windows,
-                &beside.add_to(story::of_optimization(folder, &found, reader)),
-            ))
-        }
-        Some("comparison") => {
-            let found: Comparison = record_by(reader, record)?;
-            let windows = windows(folder, reader, &found.pairs)?;
-            let told = beside.add_to(story::of_comparison(folder, &found, reader));
-            Ok(hone_report::comparison_story(&found, &windows, &told))
-        }
-        Some("commit-gate") => {
-            let found: CommitGate = record_by(reader, record)?;
-            let told = beside.add_to(story::of_gate(folder, &found, reader));
-            match &found.comparisons[..] {
-                [only] => {
-                    Ok(hone_report::comparison_story(only, &windows(folder, reader, &only.pairs)?, &told))
-                }
-                _ => Ok(hone_report::story_page(&told)),
-            }
-        }
-        Some("proof") => {
-            let found: Proof = record_by(reader, record)?;
-            let comparisons = found.steps.iter().filter_map(|step| step.comparison.as_ref());
-            let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            let told = beside.add_to(story::of_proof(folder, &found, reader));
-            Ok(hone_report::proof_story(&found, &windows, &told))
-        }
-        Some("host-trial") => {
-            let found: HostTrial = record_by(reader, record)?;
-            let comparisons = found.tried.iter().chain(&found.together).map(|knob| &knob.comparison);
-            let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            let told = beside.add_to(story::of_host_trial(folder, &found, reader));
-            Ok(hone_report::host_trial_story(&found, &windows, &told))
-        }
-        Some("tuning") => {
-            let found: Tuning = record_by(reader, record)?;
-            let proof = found.as_proof();
-            let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
-            let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            let told = beside.add_to(story::of_tuning(folder, &found, reader));
-            Ok(hone_report::tuning_story(&found, &windows, &told))
-        }
-        Some("capacity") => Ok(hone_report::capacity_page(&record_by(reader, record)?)),
-        Some("curve") => Ok(hone_report::curve_page(&record_by(reader, record)?)),
-        Some("window") => Ok(hone_report::window_page(&record_by(reader, record)?)),
-        Some("story") => Ok(hone_report::story_page(&beside.add_to(record_by(reader, record)?))),
-        Some("diagnosis") => Ok(hone_report::diagnosis_page(&record_by(reader, record)?)),
-        Some("heatmap") => Ok(hone_report::heatmap::html(&record_by(reader, record)?)),
-        Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
-        None => bail!("{} is not a Hone record", record.display()),
-    }
-}
-
-fn windows<'a>(
-    folder: &Path,
-    reader: &dyn Reader,
-    pairs: impl IntoIterator<Item = &'a PairOutcome>,
-) -> Result<BTreeMap<String, Window>> {
-    // An arm that failed left no window.
-    let names = pairs.into_iter().flat_map(|pair| [&pair.window_a, &pair.window_b]);
-    names
-        .filter(|name| !name.is_empty())
-        .map(|name| Ok((name.clone(), record_by(reader, &inside(folder, name)?)?)))
-        .collect()
-}
-
-/// A name in a record is somebody else's text: it may not lead out of the run.
-fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
-    let path = Path::new(name);
-    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
-        bail!("the record names a window outside of its folder: {name}");
-    }
-    Ok(folder.join(path))
 }

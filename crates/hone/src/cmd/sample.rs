@@ -16,10 +16,10 @@ use url::{Host, Url};
 
 use super::fleet::{OptionalBuild, build_of};
 use crate::cmd::context::{CliContext, print};
-use crate::fleet::{Depot, Pushed, Pusher, host_of};
-use crate::kubernetes::{self, Sampler};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::moment::now_unix_ms;
+use hone_rollout::fleet::{Depot, Pushed, Pusher, host_of};
+use hone_rollout::kubernetes::{self, Sampler};
 
 /// Shorter, and a service is profiled more often than not; longer, and a build has come and gone.
 const PERIODS_S: std::ops::RangeInclusive<f64> = 1.0..=30.0 * 86_400.0;
@@ -96,7 +96,7 @@ pub(super) fn run(
         cli.progress.doing("sample");
         let pushed = vec![one()?];
         cli.show_found("profile-push", &pushed, |pushed| {
-            crate::text::fleet::pushed(pushed, &arguments.to, &host)
+            hone_rollout::fleet_text::pushed(pushed, &arguments.to, &host)
         })?;
         return Ok(Ending::Done);
     }

@@ -10,10 +10,10 @@ use hone_tool::interrupt;
 use serde::Serialize;
 
 use crate::cmd::context::{CliContext, default_runs};
-use crate::serve::door::{Door, read_token};
-use crate::serve::listen;
-use crate::serve::shelf::Shelf;
 use hone_experiment::ending::Ending;
+use hone_serve::serve::door::{Door, read_token};
+use hone_serve::serve::listen;
+use hone_serve::serve::shelf::Shelf;
 
 /// Show runs, records and ledgers as pages for a browser on this machine.
 ///

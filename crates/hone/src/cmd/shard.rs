@@ -10,9 +10,9 @@ use hone_record::{MOST_SHARDS, Shard, Window};
 
 use super::security::{FILE_OPTIONS, SecurityOptions, name_in_secret};
 use crate::cmd::context::CliContext;
-use crate::kubernetes::{self, Manifest, SECRETS};
-use crate::rendezvous::Rendezvous;
 use hone_experiment::ending::Usage;
+use hone_rollout::kubernetes::{self, Manifest, SECRETS};
+use hone_rollout::rendezvous::Rendezvous;
 
 /// Where a load's manifest goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

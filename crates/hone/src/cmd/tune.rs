@@ -10,19 +10,20 @@ use hone_load::Security;
 use hone_record::{Together, Tuning};
 use hone_tool::System;
 
+use super::optimize;
 use super::security::SecurityOptions;
-use super::{optimize, report};
 use crate::cmd::context::{CliContext, default_runs};
-use crate::story;
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 use hone_experiment::standing::Standing;
 use hone_experiment::{arm, ledger, left, lever, targets};
 use hone_optimize::Findings;
+use hone_serve::story;
 use hone_tune::estimate::Planned;
-use hone_tune::file::{Built, SHOWN, TuneSettings, parse};
+use hone_tune::file::{SHOWN, parse};
 use hone_tune::session::{Session, pairs_s};
+use hone_tune::settings::{Built, TuneSettings};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
@@ -143,7 +144,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     left::tidied(&arguments.output, &[&asked.place], &security, &cli.progress)?;
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;
-    go(asked, &arguments.output, &folder, arguments.markdown, &security, cli)
+    go(asked, &folder, arguments.markdown, &security, cli)
 }
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
@@ -159,10 +160,9 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     lever::put_back_left_over(folder.path(), security, &cli.progress)?;
-    let home = folder.home().to_owned();
     // What another run left would be measured on, too.
-    left::tidied(&home, &[&asked.place], security, &cli.progress)?;
-    go(asked, &home, &folder, arguments.markdown, security, cli)
+    left::tidied(folder.home(), &[&asked.place], security, &cli.progress)?;
+    go(asked, &folder, arguments.markdown, security, cli)
 }
 
 /// The run with its builds, and the seconds of them that earlier attempts took.
@@ -249,7 +249,6 @@ fn same_standing(asked: &TuneSettings, folder: &RunFolder, security: &Security) 
 /// Builds and measures what is not there yet, keeps record, Markdown and page, and shows all of it.
 fn go(
     asked: TuneSettings,
-    home: &Path,
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
@@ -259,18 +258,18 @@ fn go(
     let _held = folder.held()?;
     cli.progress.line(&format!("Run folder: {}", folder.path().display()));
     // Nothing is measured of which the entry could not be written.
-    Ledger::open(home.join(ledger::NAME))?;
+    Ledger::open(folder.home().join(ledger::NAME))?;
     left::clean_up(folder.path(), &cli.progress)?;
     let earlier_s = pairs_s(folder.path());
     let budget_s = asked.budget_s;
     let left_s = || Some(budget_s? - earlier_s - begun.elapsed().as_secs_f64());
     let builds = WayOn::behind(built(asked, folder, security, &left_s, cli), "tune", folder)?;
     same_standing(&builds.asked, folder, security)?;
-    let place = Place { home, folder, begun, earlier_s: earlier_s + builds.earlier_s };
+    let place = Place { folder, begun, earlier_s: earlier_s + builds.earlier_s };
     let tuning = WayOn::behind(tuned(&builds.asked, &place, security, &cli.progress), "tune", folder)?;
     let record = folder.write_record("tuning.json", tuning.clone())?;
     folder.write_text("tuning.md", &hone_document::tuning::markdown(&tuning))?;
-    let page = report::write(&record, None)?;
+    let page = hone_serve::page::write(&record, None)?;
     let ending = ending(&tuning);
     cli.show(tuning, |tuning| {
         let told = if markdown {
@@ -285,7 +284,6 @@ fn go(
 
 /// Where a run is, and in which second.
 struct Place<'a> {
-    home: &'a Path,
     folder: &'a RunFolder,
     begun: Instant,
     earlier_s: f64,
@@ -297,7 +295,7 @@ fn tuned(
     security: &Security,
     progress: &Progress,
 ) -> Result<Tuning> {
-    let Place { home, folder, begun, earlier_s } = *place;
+    let Place { folder, begun, earlier_s } = *place;
     let runner = System::new(folder.join("logs"))?;
     let _noting = left::noted(folder)?;
     let mut base = asked.base(security)?;
@@ -309,7 +307,7 @@ fn tuned(
             found
         }
     };
-    Session { asked, folder, home, security, runner: &runner, progress, base, begun, earlier_s }.run()
+    Session { asked, folder, security, runner: &runner, progress, base, begun, earlier_s }.run()
 }
 
 /// Worse where what was kept one by one was not shown to help together.

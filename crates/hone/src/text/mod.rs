@@ -1,5 +1,4 @@
 //! Results of the program itself as text: what no other crate shows.
 
-pub(crate) mod fleet;
 pub(crate) mod reference;
 pub(crate) mod version;

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
                 return Err(Usage(format!("`{broker}` is no broker's address; write HOST:PORT")).into());
             }
             let found = in_force(broker, &security, topic)?;
-            let family = Family::of(&found, broker)?;
+            let family = Family::from_properties(&found, broker)?;
             family.check(bounds, broker)?;
             (family, found)
         }
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         None => Some(counted(&asked, &folder, &security, cli)?),
         Some(_) => None,
     };
-    let (proof, places) = measured(&asked, &arguments.options.output, &folder, &security, cli)?;
+    let (proof, places) = measured(&asked, &folder, &security, cli)?;
     let mut notes = family.notes();
     if fsyncs.is_none() {
         notes.push(

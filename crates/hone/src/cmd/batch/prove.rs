@@ -14,7 +14,6 @@ use hone_tool::System;
 
 use super::options::ProofOptions;
 use crate::cmd::context::CliContext;
-use crate::cmd::report;
 use hone_experiment::arm::Place;
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::{RunFolder, read_record};
@@ -132,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
-    go(&asked, &arguments.options.output, &folder, arguments.markdown, &security, cli)
+    go(&asked, &folder, arguments.markdown, &security, cli)
 }
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
@@ -147,13 +146,12 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     // Commands may hold paths that were meant from where the run began.
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
-    let home = folder.home().to_owned();
     // What another run left would be measured on, too.
-    left::tidied(&home, &[&asked.place], security, &cli.progress)?;
+    left::tidied(folder.home(), &[&asked.place], security, &cli.progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
-    go(&asked, &home, &folder, arguments.markdown, security, cli)
+    go(&asked, &folder, arguments.markdown, security, cli)
 }
 
 /// A cluster at work, before the change.
@@ -228,13 +226,12 @@ pub(super) fn standing(asked: &ProofSettings, security: &Security) -> Result<Sta
 /// Measures what is not measured yet, and shows all of it.
 fn go(
     asked: &ProofSettings,
-    home: &Path,
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
     cli: &CliContext,
 ) -> Result<Ending> {
-    let (proof, places) = measured(asked, home, folder, security, cli).map_err(|error| {
+    let (proof, places) = measured(asked, folder, security, cli).map_err(|error| {
         let way_on = match error.is::<Unlike>() {
             true => WayOn(format!(
                 "to prove the steps on this replica all the same: hone batch prove --resume {} --unlike",
@@ -267,7 +264,6 @@ fn ending(proof: &Proof) -> Ending {
 /// Takes the steps, and keeps record, Markdown and page. Says where they are.
 pub(super) fn measured(
     asked: &ProofSettings,
-    home: &Path,
     folder: &RunFolder,
     security: &Security,
     cli: &CliContext,
@@ -275,11 +271,11 @@ pub(super) fn measured(
     let runner = System::new(folder.join("logs"))?;
     let progress = &cli.progress;
     progress.line(&format!("Run folder: {}", folder.path().display()));
-    let session = Session { asked, folder, home, security, runner: &runner, progress };
+    let session = Session { asked, folder, security, runner: &runner, progress };
     let proof = session.run()?;
     let record = folder.write_record("proof.json", proof.clone())?;
     folder.write_text("proof.md", &hone_document::proof::markdown(&proof))?;
-    let page = report::write(&record, None)?;
+    let page = hone_serve::page::write(&record, None)?;
     Ok((proof, format!("Record: {}\nPage: {}\n", record.display(), page.display())))
 }
 

@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use super::super::security::{SecurityOptions, name_in_secret, utf8};
 use super::apply::time;
 use crate::cmd::context::{CliContext, default_runs, print};
-use crate::kubernetes::SECRETS;
-use crate::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
-use crate::rollout::print::{self as printing, Kubernetes, Play};
-use crate::rollout::text::Gates;
-use crate::rollout::{self, CANARY_TOPIC, Settings, Source};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::moment::now_unix_ms;
+use hone_rollout::kubernetes::SECRETS;
+use hone_rollout::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
+use hone_rollout::rollout::print::{self as printing, Kubernetes, Play};
+use hone_rollout::rollout::text::Gates;
+use hone_rollout::rollout::{self, CANARY_TOPIC, Settings, Source};
 
 /// Bring a profile to the hosts of a cluster one by one, over ssh, behind the health of the cluster.
 ///
@@ -158,14 +158,14 @@ const KEPT_FORMAT: u32 = 1;
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(run) = &arguments.inspect {
-        cli.show_found("host-rollout", &rollout::inspect(run)?, crate::rollout::text::report)?;
+        cli.show_found("host-rollout", &rollout::inspect(run)?, hone_rollout::rollout::text::report)?;
         return Ok(Ending::Done);
     }
     if let Some(run) = &arguments.undo {
         let security = arguments.security.security()?;
         let undone = rollout::undo(&RunFolder::open(run)?, &security, &cli.progress)?;
         let whole = undone.iter().all(|host| host.whole);
-        cli.show_found("host-rollout-undone", &undone, |undone| crate::rollout::text::undone(undone))?;
+        cli.show_found("host-rollout-undone", &undone, |undone| hone_rollout::rollout::text::undone(undone))?;
         return Ok(if whole { Ending::Done } else { Ending::CouldNot });
     }
     if let Some(run) = &arguments.resume {
@@ -199,7 +199,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 }
 
 fn told(report: &rollout::Report, cli: &CliContext) -> Result<Ending> {
-    cli.show_found("host-rollout", report, crate::rollout::text::report)?;
+    cli.show_found("host-rollout", report, hone_rollout::rollout::text::report)?;
     Ok(match (&report.halted, report.worse) {
         (None, _) => Ending::Done,
         (Some(_), true) => Ending::Worse,
@@ -335,7 +335,7 @@ fn gates(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     cli.show_found(
         "host-gates",
         &Gates { health, findings, latencies, remarks },
-        crate::rollout::text::gates,
+        hone_rollout::rollout::text::gates,
     )?;
     Ok(match (worse, closed) {
         (true, _) => Ending::Worse,

@@ -19,7 +19,6 @@ use super::super::workload::WorkloadOptions;
 use super::apply::time;
 use super::plan::{On, profile};
 use crate::cmd::context::{CliContext, default_runs};
-use crate::cmd::report;
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
@@ -154,7 +153,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
     drop(turn);
-    go(&asked, &arguments.how.output, &folder, arguments.markdown, &security, cli)
+    go(&asked, &folder, arguments.markdown, &security, cli)
 }
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
@@ -167,8 +166,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
     }
-    let home = folder.home().to_owned();
-    go(&asked, &home, &folder, arguments.markdown, security, cli)
+    go(&asked, &folder, arguments.markdown, security, cli)
 }
 
 fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> {
@@ -179,7 +177,6 @@ fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> 
 /// Measures what is not measured yet, and shows all of it.
 fn go(
     asked: &HostTrialSettings,
-    home: &Path,
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
@@ -193,13 +190,13 @@ fn go(
         folder.path().display(),
         (seconds / 60.0).ceil()
     ));
-    let session = Session { asked, folder, home, security, runner: &runner, progress };
+    let session = Session { asked, folder, security, runner: &runner, progress };
     let trial = session.run().with_context(|| {
         format!("go on after the last round with: hone host try --resume {}", folder.path().display())
     })?;
     let record = folder.write_record("host-trial.json", trial.clone())?;
     folder.write_text("host-trial.md", &hone_document::host_trial::markdown(&trial))?;
-    let page = report::write(&record, None)?;
+    let page = hone_serve::page::write(&record, None)?;
     let text = |trial: &HostTrial| {
         let told = if markdown {
             hone_document::host_trial::markdown(trial)

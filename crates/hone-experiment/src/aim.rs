@@ -1,0 +1,102 @@
+//! One window against a broker that runs, with everything around it: the view, the target's CPU, the machine.
+
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use hone_load::{LoadError, Probe as _, RawFile, Settings};
+use hone_record::{SeriesPoint, Window, Workload};
+
+use crate::clients::Clients;
+use crate::live::LiveView;
+use crate::meter::Metrics;
+use crate::probe::TargetProbe;
+use crate::progress::Progress;
+use crate::targets::Targets;
+use crate::warmth::Looker;
+
+/// Where loads go.
+#[derive(Debug, Clone)]
+pub struct Aim {
+    /// Address, topic and security of the load.
+    pub settings: Settings,
+    /// Whose CPU counts; whoever is behind the brokers of the cluster, unless named.
+    pub pid: Option<u32>,
+    /// How long the idle target is looked at before the window opens, where that is wanted.
+    pub idle: Option<Duration>,
+    /// Where the target's own counters are.
+    pub metrics: Metrics,
+}
+
+/// What the warm-up left behind is done by then.
+const SETTLED: Duration = Duration::from_millis(500);
+/// Between two looks at whether the user still wants to wait.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What is written while a window is open.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// Where the figures of each second go.
+    pub series: Option<Sender<SeriesPoint>>,
+    /// The file of every request's times.
+    pub raw: Option<RawFile>,
+}
+
+impl Aim {
+    /// Measures a window. `start` is asked when everything is warm.
+    pub fn window(
+        &self,
+        workload: Workload,
+        files: Beside,
+        start: impl FnOnce() -> Result<Instant>,
+        progress: &Progress,
+    ) -> Result<Window> {
+        let view = LiveView::open(progress, workload.duration_s);
+        let mut listener = view.listener(files.series);
+        let mut prepared =
+            hone_load::prepare(self.settings.clone(), workload, &Clients::apart(), &mut listener)?;
+        files.raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
+        let targets = match self.pid {
+            Some(pid) => Targets::named(pid, prepared.brokers()),
+            None => Targets::behind(prepared.brokers()),
+        };
+        view.watch(&targets.pids);
+        prepared.warm_up(&mut Looker::at(&targets.pids), &mut listener)?;
+        let foreign = targets.pids.clone();
+        let mut probe = TargetProbe::new(targets, &foreign);
+        let idle_cores = match self.idle {
+            Some(length) => idle_cores(&mut probe, length, &mut listener)?,
+            None => None,
+        };
+        let mut probe = probe.beside(self.metrics.begin()?);
+        let mut window = prepared.run(start()?, &mut probe, &mut listener)?;
+        window.facts.idle_cores = idle_cores;
+        probe.describe_machine(&mut window);
+        Ok(window)
+    }
+}
+
+/// Cores that a warm target takes while nothing is sent; `None` where its CPU can't be read.
+fn idle_cores(
+    probe: &mut TargetProbe,
+    length: Duration,
+    progress: &mut dyn hone_load::Progress,
+) -> Result<Option<f64>> {
+    wait(SETTLED, progress)?;
+    probe.start();
+    let begun = Instant::now();
+    wait(length, progress)?;
+    let took_s = begun.elapsed().as_secs_f64();
+    Ok(probe.stop().target_cpu.map(|cpu| cpu.total_s / took_s))
+}
+
+fn wait(length: Duration, progress: &mut dyn hone_load::Progress) -> Result<(), LoadError> {
+    let begun = Instant::now();
+    while let Some(left) = length.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+        if !progress.at("idle", begun.elapsed().as_secs_f64() / length.as_secs_f64()) {
+            return Err(LoadError::Interrupted);
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+    Ok(())
+}

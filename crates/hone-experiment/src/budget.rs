@@ -1,0 +1,291 @@
+//! A budget of time: an A/A pilot first, then a plan for the rest of it, and all of it kept by the clock.
+
+use anyhow::{Result, bail};
+use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Plan, Widths, promises};
+use hone_record::{Budget, Design, Metric, PairOutcome, Pilot};
+
+use crate::drive::{Contest, measure_pairs};
+use crate::progress::Progress;
+
+/// The pilot ends after about this long, if it has enough pairs.
+const PILOT_S: f64 = 60.0;
+/// It ends after this share of the budget, if it has enough pairs ...
+const PILOT_SHARE: f64 = 0.20;
+/// ... and takes no pair that would end beyond this one.
+const PILOT_SHARE_MOST: f64 = 1.0 / 3.0;
+/// More pairs tell next to nothing more about a spread.
+const MOST_PILOT_PAIRS: u32 = 40;
+/// One A/A pair for so many slots: the control watches the whole session and not its beginning alone, and an effect must stand
+/// beside it, so that a small control limits what any number of A/B pairs can show.
+const SLOTS_PER_CONTROL: u32 = 3;
+/// Kept back: pairs do not all take as long as the pilot's.
+const RESERVE: f64 = 0.97;
+
+/// What the user asked for beside the plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Seconds of the whole run.
+    pub total_s: f64,
+    /// As a ratio above 1.
+    pub effect: Option<f64>,
+}
+
+/// The design of the pilot: as many A/A pairs as it may have at most.
+///
+/// # Errors
+/// When the plan makes no sense.
+pub fn pilot_design(plan: &Plan) -> Result<Design> {
+    let most = MOST_PILOT_PAIRS;
+    Ok(hone_compare::pilot(&Plan { pilot_pairs: most, control_pairs: most, ..plan.clone() })?)
+}
+
+/// The fewest A/B pairs: each build has its turn.
+fn fewest_tests(plan: &Plan) -> u32 {
+    FEWEST_PAIRS.max(plan.builds[0]).max(plan.builds[1])
+}
+
+/// Refuses before anything is started what can't fit: the fewest A/A and A/B pairs of windows alone, each as short as it can be.
+///
+/// # Errors
+/// With the least budget that might do.
+pub fn check(wanted: &Wanted, least_windows_s: f64, plan: &Plan) -> Result<()> {
+    let least_s = least_windows_s * f64::from(FEWEST_PAIRS + fewest_tests(plan));
+    if least_s > wanted.total_s {
+        bail!(crate::ending::Usage(too_small(wanted.total_s, least_s, "the windows of", plan)));
+    }
+    Ok(())
+}
+
+fn too_small(total_s: f64, least_s: f64, what: &str, plan: &Plan) -> String {
+    let shorter = match plan.primary {
+        Metric::Capacity => {
+            "let the climb begin nearer to where the promise breaks (--from), by larger steps (--growth), promise a percentile nearer to the \
+             median (--slo)"
+        }
+        _ => "shorten the windows (--duration)",
+    };
+    format!(
+        "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {} A/B pairs take about \
+         {:.0} s; give more, {shorter} or shorten the warm-up (--warmup)",
+        fewest_tests(plan),
+        least_s.ceil()
+    )
+}
+
+/// Measures the pilot of a contest whose design is [`pilot_design`].
+///
+/// # Errors
+/// As for [`measure_pairs`], and when the budget would not hold the fewest pairs behind it.
+pub fn measure_pilot(
+    contest: &Contest<'_>,
+    plan: &Plan,
+    wanted: &Wanted,
+    progress: &Progress,
+) -> Result<Vec<PairOutcome>> {
+    let fewest = FEWEST_PAIRS as usize;
+    let all = fewest + fewest_tests(plan) as usize;
+    let pairs = measure_pairs(contest, progress, |longest_s, left_s, counted| {
+        let spent_s = wanted.total_s - left_s;
+        if counted < fewest {
+            return left_s >= longest_s * (all - counted) as f64;
+        }
+        spent_s < PILOT_S.min(wanted.total_s * PILOT_SHARE)
+            && spent_s + longest_s <= wanted.total_s * PILOT_SHARE_MOST
+    })?;
+    let pairs = pairs.pairs;
+    let counted = pairs.iter().filter(|pair| pair.dropped.is_none()).count();
+    if counted < fewest && pairs.len() == contest.design.order.len() {
+        bail!(none_counts(&pairs, counted));
+    }
+    if counted < fewest {
+        let pair_s = pairs.iter().map(|pair| pair.took_s).sum::<f64>() / pairs.len().max(1) as f64;
+        let lost = pairs.len() - counted;
+        let least_s = pair_s * all as f64 * 1.1 + pair_s * lost as f64;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan));
+    }
+    Ok(pairs)
+}
+
+/// A pilot of which hardly a pair counts, however long the budget.
+fn none_counts(pairs: &[PairOutcome], counted: usize) -> String {
+    let reason = pairs.iter().rev().find_map(|pair| pair.dropped.as_deref()).unwrap_or("no reason is known");
+    format!(
+        "of {} pairs of the pilot {counted} count, and {FEWEST_PAIRS} are needed: more time would not help\n  the last reason: {reason}\n  \
+         next: a quieter machine; --mode duet, where both arms meet the same neighbours; or --keep-disturbed, which counts them all",
+        pairs.len()
+    )
+}
+
+/// Lays out what is left of the budget, and says what it can show. Looks at the pilot only.
+///
+/// # Errors
+/// When too little is left, or the pilot can't tell the primary metric.
+pub fn lay_out(plan: &Plan, pilot: &[PairOutcome], left_s: f64, wanted: &Wanted) -> Result<(Design, Pilot)> {
+    let took_s: f64 = pilot.iter().map(|pair| pair.took_s).sum();
+    let pair_s = took_s / pilot.len().max(1) as f64;
+    let slots = (left_s * RESERVE / pair_s).floor().clamp(0.0, 9_000.0) as u32;
+    if slots < fewest_tests(plan) {
+        let least_s = wanted.total_s - left_s + pair_s * f64::from(fewest_tests(plan)) * 1.1;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan));
+    }
+    let layout = fitting(plan, pilot, slots, wanted);
+    let pilot_pairs = pilot.len() as u32;
+    let plan = Plan {
+        pairs: layout.pairs,
+        control_pairs: pilot_pairs + layout.more_control_pairs,
+        pilot_pairs,
+        ..plan.clone()
+    };
+    let mut design = hone_compare::plan(&plan)?;
+    design.budget = Some(Budget {
+        total_s: wanted.total_s,
+        pilot_pairs,
+        pair_s,
+        words: format!(
+            "The run stops before {:.0} s are over, starts and warm-ups counted. The {pilot_pairs} A/A pairs of the pilot count \
+             as control pairs. The number of pairs was fixed from the pilot; only the clock may cut it, never a look at A/B \
+             pairs.",
+            wanted.total_s
+        ),
+    });
+    let promised = promises(&design, pilot, layout, wanted.effect);
+    if let Some(reason) = promised.not_planned.get(&plan.primary) {
+        bail!("the pilot can't tell {}: {reason}; name another --primary", plan.primary.label());
+    }
+    let told = Pilot {
+        pairs: pilot.iter().filter(|pair| pair.dropped.is_none()).count() as u32,
+        took_s,
+        planned_pairs: layout.pairs,
+        planned_control_pairs: pilot_pairs + layout.more_control_pairs,
+        rest_s: pair_s * f64::from(layout.pairs + layout.more_control_pairs),
+        effect_ratio: wanted.effect,
+        power: 0.8,
+        metrics: promised.metrics,
+        not_planned: promised.not_planned,
+        no_promise: promised.none,
+    };
+    Ok((design, told))
+}
+
+/// All slots, or as many as the effect needs, if it needs fewer. What an effect needs of several builds no pilot can tell.
+fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> Layout {
+    let blocks = plan.builds[0].max(plan.builds[1]);
+    let of = |slots: u32| {
+        let more_control_pairs = slots.saturating_sub(fewest_tests(plan)).min(slots / SLOTS_PER_CONTROL);
+        Layout { pairs: slots - more_control_pairs, more_control_pairs, blocks }
+    };
+    let rule = hone_compare::plan(plan).map(|design| design.rule);
+    let (Some(effect), Ok(rule)) = (wanted.effect.filter(|_| blocks == 1), rule) else { return of(slots) };
+    let Some(outlook) = Outlook::new(&rule, plan.primary, pilot) else { return of(slots) };
+    let mut widths = Widths::default();
+    let candidates: Vec<u32> = (FEWEST_PAIRS..=slots).collect();
+    let too_few = candidates.partition_point(|slots| outlook.power(of(*slots), effect, &mut widths) < 0.8);
+    of(candidates.get(too_few).copied().unwrap_or(slots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::{Mode, PairKind};
+
+    fn plan() -> Plan {
+        Plan {
+            mode: Mode::Duet,
+            places: false,
+            pairs: 14,
+            control_pairs: 6,
+            primary: Metric::CpuPerRecord,
+            guards: vec![],
+            alpha: 0.05,
+            equivalence: 0.02,
+            seed: 1,
+            builds: [1, 1],
+            pilot_pairs: 0,
+            requests_per_window: None,
+            refused: Default::default(),
+            disturbance: None,
+            both_controls: false,
+            reserve: Some(0),
+            effect: None,
+            default_guards: false,
+            busy: false,
+        }
+    }
+
+    fn pilot(spread: f64) -> Vec<PairOutcome> {
+        let pair = |index: u32| PairOutcome {
+            index,
+            kind: PairKind::Control,
+            values_a: [(Metric::CpuPerRecord, 10.0)].into(),
+            values_b: [(Metric::CpuPerRecord, 10.0 * (spread * [1.0, -1.0][index as usize % 2]).exp())]
+                .into(),
+            took_s: 4.0,
+            ..PairOutcome::default()
+        };
+        (0..6).map(pair).collect()
+    }
+
+    #[test]
+    fn the_rest_of_the_budget_is_filled_and_never_overfilled() {
+        for total_s in [60.0, 100.0, 300.0] {
+            let wanted = Wanted { total_s, effect: None };
+            let (design, told) = lay_out(&plan(), &pilot(0.1), total_s - 24.0, &wanted).unwrap();
+            assert!(
+                told.rest_s <= total_s - 24.0 && told.rest_s > (total_s - 24.0) * RESERVE - 4.0,
+                "{told:?}"
+            );
+            assert_eq!(design.order.len() as u32, design.pairs + design.control_pairs);
+            assert_eq!(design.budget.as_ref().unwrap().pilot_pairs, 6);
+            assert!(design.control_pairs >= 6 && design.pairs >= 5);
+        }
+    }
+
+    #[test]
+    fn an_effect_that_needs_less_gets_less_and_one_that_needs_more_is_told() {
+        let of = |effect| {
+            lay_out(&plan(), &pilot(0.05), 400.0, &Wanted { total_s: 424.0, effect: Some(effect) }).unwrap()
+        };
+        let (easy, told) = of(1.30);
+        assert!(easy.pairs < 15, "{}", easy.pairs);
+        assert!(told.metrics[0].power_for_effect.unwrap() >= 0.8);
+        let (hard, told) = of(1.005);
+        assert!(hard.pairs > 60, "{}", hard.pairs);
+        assert!(told.metrics[0].power_for_effect.unwrap() < 0.3);
+        assert!(told.metrics[0].detectable_ratio.unwrap() > 1.005);
+    }
+
+    /// The pilot's pairs share a build, and the interval rests on builds.
+    #[test]
+    fn nothing_is_promised_of_several_builds_and_all_of_the_budget_is_used() {
+        let wanted = Wanted { total_s: 424.0, effect: Some(1.30) };
+        let of = |builds| lay_out(&Plan { builds, ..plan() }, &pilot(0.05), 400.0, &wanted).unwrap();
+        let ((one, told_of_one), (several, told)) = (of([1, 1]), of([3, 3]));
+        assert!(told_of_one.no_promise.is_none() && !told_of_one.metrics.is_empty());
+        assert!(told.metrics.is_empty(), "{told:?}");
+        assert!(told.no_promise.unwrap().contains("3 blocks of builds"));
+        assert!(several.pairs > 3 * one.pairs, "{} and {}", several.pairs, one.pairs);
+        let error =
+            lay_out(&Plan { builds: [3, 3], ..plan() }, &pilot(0.05)[..4], 400.0, &wanted).unwrap_err();
+        assert!(error.to_string().contains("the pilot can't tell"), "{error}");
+    }
+
+    #[test]
+    fn budgets_that_hold_too_little_are_refused_with_what_would_do() {
+        let wanted = Wanted { total_s: 30.0, effect: None };
+        let message = lay_out(&plan(), &pilot(0.1), 10.0, &wanted).unwrap_err().to_string();
+        assert!(message.contains("--budget 30s is too small") && message.contains("42 s"), "{message}");
+        let told = check(&wanted, 10.0, &plan()).unwrap_err().to_string();
+        assert!(told.contains("--duration"), "{told}");
+        assert!(check(&wanted, 2.0, &plan()).is_ok());
+        let told =
+            check(&wanted, 10.0, &Plan { primary: Metric::Capacity, ..plan() }).unwrap_err().to_string();
+        assert!(told.contains("--from") && !told.contains("--duration"), "a climb has no length: {told}");
+        // Each build has its turn, so 20 of an arm take 25 windows of 2 s.
+        let many = Plan { builds: [20, 20], ..plan() };
+        let told = check(&wanted, 2.0, &many).unwrap_err().to_string();
+        assert!(told.contains("5 A/A and 20 A/B pairs take about 50 s"), "{told}");
+        let roomy = Wanted { total_s: 424.0, effect: None };
+        assert!(lay_out(&many, &pilot(0.05), 400.0, &roomy).unwrap().0.pairs >= 20);
+        assert!(pilot_design(&many).is_ok());
+    }
+}

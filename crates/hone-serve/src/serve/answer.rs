@@ -1,0 +1,493 @@
+//! From an address to a page, or the same as JSON. An address holds words of a fixed set and ids; nothing of it is ever a path.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hone_record::{
+    Comparison, Envelope, FORMAT_VERSION, LedgerEntry, Metric, RunState, ShelfFilter, ShelfPage, ShelfRecord,
+    ShelfRun, Verdict,
+};
+use hone_report::desk::{self, Around, Chosen, LedgerFault, LedgerSheet, Pager};
+use serde::Serialize;
+use serde_json::json;
+use url::form_urlencoded;
+
+use super::beside::{self, Held};
+use super::history;
+use super::progress;
+use super::shelf::{Content, Item, Run, Shelf, is_id, read};
+use super::shown::Shown;
+use crate::page;
+use crate::story;
+use hone_experiment::reader::Reader as _;
+
+/// Runs or records on a page.
+const ON_A_PAGE: usize = 50;
+/// Entries of a ledger on its page.
+const ENTRIES: usize = 200;
+/// A larger ledger is left to `hone ledger`.
+const MOST_LEDGER_BYTES: u64 = 64 << 20;
+/// Pairs of a query that are looked at.
+const MOST_PAIRS: usize = 32;
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What is sent back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub status: u16,
+    pub kind: &'static str,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    fn page(html: String) -> Self {
+        Self { status: 200, kind: HTML, body: html.into_bytes() }
+    }
+
+    fn json(kind: &str, body: &impl Serialize) -> Self {
+        let record = json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": body});
+        Self { status: 200, kind: JSON, body: format!("{record:#}\n").into_bytes() }
+    }
+
+    /// Says what is in the way, in the form that was asked for.
+    pub(crate) fn problem(status: u16, title: &str, why: &str, is_json: bool) -> Self {
+        if is_json {
+            let body = format!("{:#}\n", json!({"error": title, "why": why}));
+            return Self { status, kind: JSON, body: body.into_bytes() };
+        }
+        Self { status, kind: HTML, body: desk::problem(title, why).into_bytes() }
+    }
+}
+
+/// What an address asks for.
+struct PageRequest<'a> {
+    /// Without the ending that asks for JSON.
+    path: &'a str,
+    query: BTreeMap<String, String>,
+    is_json: bool,
+}
+
+impl<'a> PageRequest<'a> {
+    fn parse(path: &'a str, query: &str) -> Self {
+        let pairs = form_urlencoded::parse(query.as_bytes()).take(MOST_PAIRS);
+        let query: BTreeMap<String, String> =
+            pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
+        let bare = path.strip_suffix(".json");
+        Self { path: bare.unwrap_or(path), is_json: bare.is_some() || query.contains_key("json"), query }
+    }
+
+    fn word(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str).filter(|word| !word.is_empty())
+    }
+
+    fn metric(&self, name: &str) -> Option<Metric> {
+        Metric::from_name(self.word(name)?)
+    }
+
+    fn filter(&self) -> ShelfFilter {
+        let verdict = |word: &str| serde_json::from_value::<Verdict>(json!(word)).ok();
+        ShelfFilter {
+            text: self.word("q").unwrap_or_default().trim().to_owned(),
+            kind: self.word("kind").map(str::to_owned),
+            verdict: self.word("verdict").and_then(verdict),
+            state: self
+                .word("state")
+                .and_then(|word| RunState::ALL.into_iter().find(|state| state.label() == word)),
+            a: self.word("a").map(str::to_owned),
+        }
+    }
+
+    /// The same address with these words in place of its own; one without a value is left out.
+    fn address(&self, changes: &[(&str, Option<String>)]) -> String {
+        let mut query = self.query.clone();
+        query.remove("json");
+        for (name, value) in changes {
+            match value {
+                Some(value) => drop(query.insert((*name).to_owned(), value.clone())),
+                None => drop(query.remove(*name)),
+            }
+        }
+        query.retain(|name, value| !value.is_empty() || name == "json");
+        let text = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+        if text.is_empty() { self.path.to_owned() } else { format!("{}?{text}", self.path) }
+    }
+
+    fn around(&self, content: &Content) -> Around {
+        let chosen = self.word("a").filter(|_| self.path != "/compare").map(|a| Chosen {
+            name: beside::side(content, a).map(|side| side.name().to_owned()),
+            forget: self.address(&[("a", None)]),
+        });
+        Around { notes: content.notes(), json: self.address(&[("json", Some("1".to_owned()))]), chosen }
+    }
+
+    /// The first side of a comparison, where what the address names can be one: with another nothing can be compared.
+    fn known_a(&self, content: &Content) -> Option<String> {
+        self.word("a").filter(|a| beside::side(content, a).is_ok()).map(str::to_owned)
+    }
+}
+
+/// Answers an address.
+pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
+    let asked = PageRequest::parse(path, query);
+    let content = shelf.content();
+    let reader = shelf.reader();
+    let words: Vec<&str> = asked.path.split('/').skip(1).collect();
+    let found = match words[..] {
+        [""] => Ok(runs(&asked, &content)),
+        ["records"] => Ok(records(&asked, &content)),
+        ["compare"] => compared(&asked, &content),
+        ["history"] => Ok(lines(&asked, &content, &reader)),
+        ["run", id] if is_id(id) => run(&asked, &content, id),
+        ["record", id] if is_id(id) => record(&asked, &content, &reader, id),
+        ["history", id] if is_id(id) => history(&asked, &content, &reader, id),
+        ["ledger", id] if is_id(id) => ledger(&asked, &content, &reader, id),
+        ["ledger", id, "story"] if is_id(id) => whole_story(&asked, &content, &reader, id),
+        _ => Err(NOT_HERE),
+    };
+    found.unwrap_or_else(|(status, title, why)| {
+        // A file that is read for the first time may be there in a moment.
+        let is_missing = status == 404 && !content.is_whole();
+        let more = if is_missing { " Not all files are read yet: look again." } else { "" };
+        Answer::problem(status, title, &format!("{why}{more}"), asked.is_json)
+    })
+}
+
+type Found = Result<Answer, (u16, &'static str, &'static str)>;
+
+const NOT_HERE: (u16, &str, &str) = (
+    404,
+    "Not here",
+    "There is nothing at this address: it may have been moved or removed, or is not among the folders that are shown.",
+);
+const TOO_LARGE: (u16, &str, &str) =
+    (413, "Too large", "The ledger is too large for a page; hone ledger show and hone report read it.");
+const TOO_MUCH: (u16, &str, &str) =
+    (413, "Too large", "The story rests on too many windows for a page here; hone report tells it.");
+
+fn runs(asked: &PageRequest<'_>, content: &Content) -> Answer {
+    let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
+    let all = content.runs_now();
+    let wants = |run: &ShelfRun| {
+        has_words(&filter.text, &[&run.path, &run.kind, &run.title, run.state.label()])
+            && filter.state.is_none_or(|state| run.state == state)
+            && filter.verdict.is_none_or(|verdict| run.verdict == Some(verdict))
+            && filter.kind.as_ref().is_none_or(|kind| run.kind == *kind)
+    };
+    let kinds = counted(all.iter().map(|run| run.kind.as_str()).filter(|kind| !kind.is_empty()));
+    let (page, pager) = page_of(asked, filter.clone(), all, wants, kinds);
+    let ledgers: Vec<_> = content.ledgers.values().map(|(ledger, _)| ledger.clone()).collect();
+    if asked.is_json {
+        let body = json!({"runs": page, "ledgers": ledgers, "notes": content.notes()});
+        return Answer::json("shelf-runs", &body);
+    }
+    Answer::page(desk::runs(&page, &ledgers, &pager, &asked.around(content)))
+}
+
+fn records(asked: &PageRequest<'_>, content: &Content) -> Answer {
+    let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
+    let mut all: Vec<&ShelfRecord> = content.records.values().map(|item| &item.record).collect();
+    all.sort_by(|one, other| other.at_unix_ms.cmp(&one.at_unix_ms).then_with(|| one.path.cmp(&other.path)));
+    let wants = |record: &&ShelfRecord| {
+        let commit = record.window.as_ref().and_then(|window| window.commit.as_deref()).unwrap_or_default();
+        has_words(&filter.text, &[&record.path, &record.kind, &record.title, &record.said, commit])
+            && filter.verdict.is_none_or(|verdict| record.verdict == Some(verdict))
+            && filter.kind.as_ref().is_none_or(|kind| record.kind == *kind)
+    };
+    let kinds = counted(all.iter().map(|record| record.kind.as_str()));
+    let (page, pager) = page_of(asked, filter.clone(), all, wants, kinds);
+    let page = ShelfPage {
+        items: page.items.into_iter().cloned().collect(),
+        filter: page.filter,
+        matching: page.matching,
+        in_all: page.in_all,
+        page: page.page,
+        pages: page.pages,
+        kinds: page.kinds,
+    };
+    if asked.is_json {
+        return Answer::json("shelf-records", &json!({"records": page, "notes": content.notes()}));
+    }
+    Answer::page(desk::records(&page, &pager, &asked.around(content)))
+}
+
+/// Whether each word of a text stands in one of the places, whatever the case.
+fn has_words(text: &str, places: &[&str]) -> bool {
+    let places: Vec<String> = places.iter().map(|place| place.to_lowercase()).collect();
+    text.to_lowercase().split_whitespace().all(|word| places.iter().any(|place| place.contains(word)))
+}
+
+fn counted<'a>(kinds: impl Iterator<Item = &'a str>) -> BTreeMap<String, usize> {
+    let mut counted = BTreeMap::new();
+    kinds.for_each(|kind| *counted.entry(kind.to_owned()).or_default() += 1);
+    counted
+}
+
+fn page_of<T>(
+    asked: &PageRequest<'_>,
+    filter: ShelfFilter,
+    all: Vec<T>,
+    wants: impl Fn(&T) -> bool,
+    kinds: BTreeMap<String, usize>,
+) -> (ShelfPage<T>, Pager) {
+    let in_all = all.len();
+    let matching: Vec<T> = all.into_iter().filter(wants).collect();
+    let count = matching.len();
+    let (page, pages, pager) = pages_of(asked, count, ON_A_PAGE, None);
+    let items = matching.into_iter().skip((page - 1) * ON_A_PAGE).take(ON_A_PAGE).collect();
+    (ShelfPage { filter, items, matching: count, in_all, page, pages, kinds }, pager)
+}
+
+/// The page that is asked for, how many there are, and the way to those beside it. `place` is that of an item that has to be on it.
+fn pages_of(
+    asked: &PageRequest<'_>,
+    count: usize,
+    on_a_page: usize,
+    place: Option<usize>,
+) -> (usize, usize, Pager) {
+    let pages = count.div_ceil(on_a_page).max(1);
+    let named = asked.word("page").and_then(|page| page.parse::<usize>().ok());
+    let page = place.map(|place| place / on_a_page + 1).or(named).unwrap_or(1).clamp(1, pages);
+    let beside = |page: usize| Some(asked.address(&[("page", Some(page.to_string())), ("line", None)]));
+    let pager = Pager {
+        previous: beside(page - 1).filter(|_| page > 1),
+        next: beside(page + 1).filter(|_| page < pages),
+    };
+    (page, pages, pager)
+}
+
+fn run(asked: &PageRequest<'_>, content: &Content, id: &str) -> Found {
+    let run: &Run = content.runs.get(id).ok_or(NOT_HERE)?;
+    let found = progress::of_run(content, run);
+    if asked.is_json {
+        return Ok(Answer::json("run-progress", &found));
+    }
+    let a = asked.known_a(content);
+    Ok(Answer::page(desk::run(&found, a.as_deref(), &asked.around(content))))
+}
+
+fn record(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+    let item: &Item = content.records.get(id).ok_or(NOT_HERE)?;
+    let text = read(&item.path);
+    if asked.is_json {
+        // The file itself, as it is.
+        return Ok(match text {
+            Ok(text) => Answer { status: 200, kind: JSON, body: text.into_bytes() },
+            Err(why) => Answer::problem(500, "Can't be read", &why, true),
+        });
+    }
+    let why = match &text {
+        Err(why) => why.clone(),
+        Ok(_) if item.record.is_broken() => {
+            format!("This is no record that can be read: {}.", item.record.said)
+        }
+        Ok(_) => match page::page(&item.path, reader) {
+            // A page without some of its windows would be another one.
+            _ if reader.was_too_much() => {
+                "Its windows are too many for a page here; hone report makes one.".to_owned()
+            }
+            Ok(html) => return Ok(Answer::page(desk::in_desk(&html, &item.record))),
+            Err(error) => without_paths(&format!("There is no report of it: {error:#}"), &item.path),
+        },
+    };
+    let around = Around { json: format!("/record/{id}.json"), ..asked.around(content) };
+    Ok(Answer::page(desk::record(&item.record, &text.unwrap_or_default(), &why, &around)))
+}
+
+/// Where the folders lie is nobody's business who only sees the page.
+fn without_paths(text: &str, path: &Path) -> String {
+    let folder = path.parent().unwrap_or(path).display().to_string();
+    text.replace(&format!("{folder}/"), "").replace(&folder, "its folder")
+}
+
+fn compared(asked: &PageRequest<'_>, content: &Content) -> Found {
+    const CHOOSE: (u16, &str, &str) = (
+        400,
+        "Choose two records",
+        "An address like /compare?a=ID&b=ID is wanted; the list of records has links that make it.",
+    );
+    let (Some(a), Some(b)) = (asked.word("a"), asked.word("b")) else { return Err(CHOOSE) };
+    let primary = asked.metric("primary").unwrap_or(Metric::CpuPerRecord);
+    let refused = |why: String| Ok(Answer::problem(400, "These can’t be compared", &why, asked.is_json));
+    if a == b {
+        return refused("Both sides are the same.".to_owned());
+    }
+    let sides = beside::side(content, a).and_then(|a| Ok((a, beside::side(content, b)?)));
+    let (side_a, side_b) = match sides {
+        Ok(sides) => sides,
+        Err(why) => return refused(why),
+    };
+    let around = asked.around(content);
+    Ok(match beside::held(&side_a, &side_b, primary) {
+        Err(why) => return refused(why),
+        Ok(Held::Saved(found)) if asked.is_json => Answer::json("saved-comparison", &found),
+        Ok(Held::Saved(found)) => {
+            let sides = [(a, &*side_a.address()), (b, &*side_b.address())];
+            Answer::page(desk::saved(&found, primary, &beside::metrics(), sides, &around))
+        }
+        Ok(Held::Fields(found, _)) if asked.is_json => Answer::json("side-by-side", &found),
+        Ok(Held::Fields(found, [a, b])) => {
+            let [a, b] = [a, b].map(|text| Envelope::<Comparison>::parse(&text).ok());
+            Answer::page(desk::side_by_side(&found, a.as_ref().zip(b.as_ref()), &around))
+        }
+    })
+}
+
+fn lines(asked: &PageRequest<'_>, content: &Content, reader: &Shown) -> Answer {
+    let lines: Vec<_> = history::lines(content, reader).into_values().map(|line| line.line).collect();
+    if asked.is_json {
+        return Answer::json("history-lines", &json!({"lines": lines, "notes": content.notes()}));
+    }
+    Answer::page(desk::history_lines(&lines, &asked.around(content)))
+}
+
+fn history(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+    let lines = history::lines(content, reader);
+    let found = history::history(lines.get(id).ok_or(NOT_HERE)?, asked.metric("metric"));
+    if asked.is_json {
+        return Ok(Answer::json("history", &found));
+    }
+    Ok(Answer::page(desk::history(&found, &asked.around(content))))
+}
+
+fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+    let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
+    if shown.bytes > MOST_LEDGER_BYTES {
+        return Err(TOO_LARGE);
+    }
+    let checked = match reader.ledger(path) {
+        Ok(checked) => checked,
+        Err(error) => {
+            let why = without_paths(&error.to_string(), path);
+            return Ok(Answer::problem(500, "The ledger can’t be read", &why, asked.is_json));
+        }
+    };
+    let filter = asked.filter();
+    let in_all = checked.lines.len();
+    let unchained = checked.unchained().count();
+    let wanted: Vec<_> = checked.lines.into_iter().filter(|line| wants(&filter, &line.entry)).collect();
+    // An entry's address names its line, which moves from page to page as the ledger grows.
+    let of_line = asked.word("line").and_then(|line| {
+        let number: usize = line.parse().ok()?;
+        wanted.iter().rev().position(|line| line.number == number)
+    });
+    let (page, pages, pager) = pages_of(asked, wanted.len(), ENTRIES, of_line);
+    let entries = wanted.into_iter().rev().skip((page - 1) * ENTRIES).take(ENTRIES).map(|line| {
+        let run = history::run_of(content, path, &line.entry);
+        (line.number, line.entry, run)
+    });
+    let sheet = LedgerSheet {
+        id: id.to_owned(),
+        path: shown.path.clone(),
+        filter: filter.clone(),
+        entries: entries.collect(),
+        in_all,
+        page,
+        pages,
+        pager,
+        faults: checked
+            .faults
+            .iter()
+            .map(|fault| LedgerFault {
+                line: fault.line,
+                what: format!("{} ({})", fault.meaning.words(), fault.meaning.label()),
+            })
+            .collect(),
+        torn: checked.torn.iter().map(|torn| torn.line).collect(),
+        unchained,
+        heads: checked.heads.into_iter().map(|head| head.hash).collect(),
+    };
+    if asked.is_json {
+        return Ok(Answer::json("ledger", &ledger_json(&sheet)));
+    }
+    Ok(Answer::page(desk::ledger(&sheet, &asked.around(content))))
+}
+
+fn wants(filter: &ShelfFilter, entry: &LedgerEntry) -> bool {
+    let places = [
+        &entry.change,
+        &entry.experiment,
+        &entry.verb,
+        &entry.workload,
+        &entry.why,
+        &entry.question,
+        &entry.decision,
+        &entry.who,
+    ];
+    has_words(&filter.text, &places.map(String::as_str))
+        && filter.verdict.is_none_or(|verdict| entry.verdict == Some(verdict))
+}
+
+fn ledger_json(sheet: &LedgerSheet) -> serde_json::Value {
+    let entry = |(line, entry, run): &(usize, LedgerEntry, Option<String>)| json!({"line": line, "run": run, "entry": entry});
+    json!({
+        "path": sheet.path,
+        "entries_in_all": sheet.in_all,
+        "page": sheet.page,
+        "pages": sheet.pages,
+        "entries": sheet.entries.iter().map(entry).collect::<Vec<_>>(),
+        "faults": sheet.faults.iter().map(|fault| json!({"line": fault.line, "what": fault.what})).collect::<Vec<_>>(),
+        "torn_lines": sheet.torn,
+        "unchained_lines": sheet.unchained,
+        "heads": sheet.heads,
+    })
+}
+
+fn whole_story(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
+    let (shown, path) = content.ledgers.get(id).ok_or(NOT_HERE)?;
+    if shown.bytes > MOST_LEDGER_BYTES {
+        return Err(TOO_LARGE);
+    }
+    match story::of_ledger(path, reader) {
+        _ if reader.was_too_much() => Err(TOO_MUCH),
+        Ok(told) => {
+            let told = hone_record::Story { source: shown.path.clone(), ..told };
+            if asked.is_json {
+                return Ok(Answer::json(<hone_record::Story as hone_record::Body>::KIND, &told));
+            }
+            let record = ShelfRecord { path: shown.path.clone(), ..ShelfRecord::default() };
+            Ok(Answer::page(desk::in_desk(&hone_report::story_page(&told), &record)))
+        }
+        Err(error) => {
+            let why = without_paths(&format!("{error:#}"), path);
+            Ok(Answer::problem(500, "The story can’t be told", &why, asked.is_json))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_looked_for_in_any_order_and_case() {
+        assert!(
+            has_words("", &["x"]) && has_words("  PGO broker ", &["runs/Broker-001", "pgo against baseline"])
+        );
+        assert!(!has_words("pgo bolt", &["runs/broker-001", "pgo"]));
+    }
+
+    #[test]
+    fn what_can_not_be_the_first_side_is_told_and_not_offered() {
+        let content = Content::default();
+        for a in ["0123456789abcdef", "0123456789abcdef~pgo", "x"] {
+            let query = format!("a={a}&q=b");
+            let asked = PageRequest::parse("/records", &query);
+            let Chosen { name, forget } = asked.around(&content).chosen.unwrap();
+            assert!(name.as_ref().is_err_and(|why| why.contains("is not known here")), "{name:?}");
+            assert_eq!((forget.as_str(), asked.known_a(&content)), ("/records?q=b", None));
+        }
+        assert_eq!(PageRequest::parse("/records", "q=b").around(&content).chosen, None);
+    }
+
+    #[test]
+    fn an_address_keeps_what_was_asked_for() {
+        let asked = PageRequest::parse("/records.json", "q=a+b&kind=&page=3&a=0123456789abcdef~x%2By");
+        assert!(asked.is_json && asked.path == "/records");
+        assert_eq!(asked.address(&[("page", None)]), "/records?a=0123456789abcdef%7Ex%2By&q=a+b");
+        assert_eq!(asked.filter().a.as_deref(), Some("0123456789abcdef~x+y"));
+        assert!(PageRequest::parse("/", "json").is_json);
+        assert_eq!(PageRequest::parse("/", "json").address(&[("json", Some("1".to_owned()))]), "/?json=1");
+    }
+}

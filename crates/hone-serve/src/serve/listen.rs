@@ -1,0 +1,211 @@
+//! The server: HTTP/1.1 by hyper, one connection for one answer, and an end to time and number of everything.
+
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+use super::answer::{Answer, answer};
+use super::door::{Door, Refused};
+use super::shelf::Shelf;
+
+/// How often an interrupt is looked for while nobody asks.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// From the first byte of a request to the last of its answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// For the head of a request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a head.
+const MOST_HEAD_BYTES: usize = 16 << 10;
+/// Connections that are open at a time; others wait.
+const MOST_CONNECTIONS: usize = 64;
+/// Pages that are made at a time: each may hold the windows of a whole run.
+const MOST_PAGES: usize = 2;
+/// What is being answered when the end comes may be finished so long.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What every answer is made of.
+#[derive(Debug)]
+struct House {
+    shelf: Arc<Shelf>,
+    door: Door,
+    policy: HeaderValue,
+    pages: Arc<Semaphore>,
+}
+
+/// Serves until `stop` says so.
+///
+/// # Errors
+/// When the system gives no event loop.
+pub fn serve(listener: TcpListener, shelf: Arc<Shelf>, door: Door, stop: impl Fn() -> bool) -> Result<()> {
+    let policy = HeaderValue::from_str(&hone_report::desk::policy()).context("the policy is no header")?;
+    let pages = Arc::new(Semaphore::new(MOST_PAGES));
+    let house = Arc::new(House { shelf, door, policy, pages });
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MOST_PAGES)
+        .build()
+        .context("there is no event loop")?;
+    runtime.block_on(accept(listener, &house, stop))?;
+    runtime.shutdown_timeout(LAST_WORDS);
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, house: &Arc<House>, stop: impl Fn() -> bool) -> Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    while !stop() {
+        let accepted = tokio::time::timeout(LOOK_EVERY, async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        });
+        match accepted.await {
+            Ok((Ok(place), Ok((stream, _)))) => {
+                let house = Arc::clone(house);
+                tokio::spawn(async move {
+                    // Whoever goes away, or takes too long, has lost an answer of their own.
+                    let _ = tokio::time::timeout(PATIENCE, connection(stream, house)).await;
+                    drop(place);
+                });
+            }
+            // No descriptor is left, for a moment.
+            Ok(_) => tokio::time::sleep(LOOK_EVERY).await,
+            Err(_) => {}
+        }
+    }
+    let _ = tokio::time::timeout(LAST_WORDS, places.acquire_many(MOST_CONNECTIONS as u32)).await;
+    Ok(())
+}
+
+async fn connection(stream: TcpStream, house: Arc<House>) -> Result<(), hyper::Error> {
+    let service = service_fn(move |request| respond(request, Arc::clone(&house)));
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(MOST_HEAD_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+async fn respond(request: Request<Incoming>, house: Arc<House>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, _) = request.into_parts();
+    if let Err(refused) = house.door.check(&head.method, &head.uri, &head.headers) {
+        return Ok(house.refusal(&refused));
+    }
+    let path = head.uri.path().to_owned();
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    let shelf = Arc::clone(&house.shelf);
+    let made = in_turn(&house.pages, move || answer(&shelf, &path, &query)).await;
+    let answer = made.unwrap_or_else(|| {
+        Answer::problem(
+            500,
+            "Something is wrong here",
+            "The page could not be made: this is a defect of Hone.",
+            false,
+        )
+    });
+    Ok(house.response(answer))
+}
+
+/// Does what is asked for once its turn has come; `None` when it panics.
+///
+/// The turn goes with the work, which nobody can stop: whoever goes away meanwhile leaves it behind, and the next ones must not pile up behind it.
+/// Who goes away before has left nothing.
+async fn in_turn<T: Send + 'static>(
+    turns: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let turn = Arc::clone(turns).acquire_owned().await;
+    let made = tokio::task::spawn_blocking(move || {
+        let made = work();
+        drop(turn);
+        made
+    });
+    made.await.ok()
+}
+
+impl House {
+    fn response(&self, answer: Answer) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+        *response.status_mut() =
+            StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.kind));
+        headers.insert(header::CONTENT_SECURITY_POLICY, self.policy.clone());
+        for (name, value) in [
+            // What is shown changes while it is looked at, and may be nobody else's business.
+            (header::CACHE_CONTROL, "no-store"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (header::X_FRAME_OPTIONS, "DENY"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+            (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    fn refusal(&self, refused: &Refused) -> Response<Full<Bytes>> {
+        let body = format!("{}\n", refused.why).into_bytes();
+        let status = refused.status.as_u16();
+        let mut response = self.response(Answer { status, kind: "text/plain; charset=utf-8", body });
+        let more = match refused.status {
+            StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD")),
+            // Browsers ask for the password by themselves.
+            StatusCode::UNAUTHORIZED => Some((
+                header::WWW_AUTHENTICATE,
+                "Basic realm=\"hone: any name, the token as password\", charset=\"UTF-8\"",
+            )),
+            _ => None,
+        };
+        if let Some((name, value)) = more {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn work_that_nobody_waits_for_keeps_its_turn_and_nothing_piles_up_behind_it() {
+        const SHORT: Duration = Duration::from_millis(50);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let turns = Arc::new(Semaphore::new(1));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (end, ended) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let slow = in_turn(&turns, move || ended.recv().is_ok());
+            tokio::time::timeout(SHORT, slow).await.unwrap_err();
+            for _ in 0..5 {
+                let begun = Arc::clone(&begun);
+                let next = in_turn(&turns, move || begun.fetch_add(1, Ordering::SeqCst));
+                tokio::time::timeout(SHORT, next).await.unwrap_err();
+            }
+            end.send(()).unwrap();
+            assert_eq!(in_turn(&turns, || 7).await, Some(7));
+            assert_eq!(begun.load(Ordering::SeqCst), 0, "nobody waits for these");
+            assert_eq!(in_turn(&turns, || -> u8 { panic!("as a defect would") }).await, None);
+            assert_eq!(in_turn(&turns, || 8).await, Some(8), "its turn is free again");
+        });
+    }
+}

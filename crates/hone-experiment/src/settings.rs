@@ -20,7 +20,7 @@ pub struct ComparisonSettings {
     /// Metrics that must not get worse.
     #[arg(skip)]
     pub guards: Vec<Metric>,
-    /// Two-sided error of the primary interval; of several changes that are judged in one go, of all of them together.
+    /// Two-sided error of the primary interval. `hone host try` divides it among the settings that it tries.
     #[arg(long, default_value_t = 0.05)]
     pub alpha: f64,
     /// Margin inside which two states count as equivalent.

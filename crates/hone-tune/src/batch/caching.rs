@@ -1,7 +1,7 @@
 //! The write caching card: what an acknowledgement from memory would change for a topic. It is the one question in which durability
 //! classes are compared, so both are named in everything that it says.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use hone_batch::metrics::exposition;

@@ -1,5 +1,5 @@
-//! A local page over folders of runs and records: what lies there ([`shelf`]), who may ask ([`door`]), what is answered ([`answer`]) and may be read for it
-//! ([`shown`]), and the server itself ([`listen`]). It only reads.
+//! A local page over folders of runs and records: what lies there (`shelf`), who may ask (`door`), what is answered (`answer`) and may be read for it
+//! (`shown`), and the server itself (`listen`). It only reads.
 
 mod answer;
 mod beside;

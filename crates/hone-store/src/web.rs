@@ -44,7 +44,7 @@ pub enum WebError {
     },
     /// The answer broke off, or has another form.
     #[error(
-        "the answer of {url} can't be read: {problem}\n  next: look whether this is the address of the service's HTTP"
+        "the answer of {url} can't be read: {problem}\n  next: check that the service serves HTTP at this address"
     )]
     Malformed {
         /// What was asked.
@@ -206,7 +206,7 @@ impl Web {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.get_bytes(url.as_str(), limit, given_up).map(text)
+        self.page(url, limit, given_up).map(text)
     }
 
     /// The bytes of a page, within a limit of the caller's.
@@ -214,7 +214,10 @@ impl Web {
     /// # Errors
     /// A [`WebError`].
     pub fn get_bytes(&self, url: &str, limit: Duration, given_up: GivenUp<'_>) -> Result<Vec<u8>, WebError> {
-        let url = address(url)?;
+        self.page(address(url)?, limit, given_up)
+    }
+
+    fn page(&self, url: Url, limit: Duration, given_up: GivenUp<'_>) -> Result<Vec<u8>, WebError> {
         self.ask(&told(&url), self.client.get(url), limit, given_up)
     }
 

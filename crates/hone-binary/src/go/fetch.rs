@@ -13,7 +13,7 @@ use super::pprof::Profile;
 use super::refusal::GoRefusal;
 use crate::refusal::Refusal;
 
-/// Time for a page that is no profile.
+/// Time limit for a page other than a profile.
 const PAGE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What a service may take beyond the window itself: it packs the profile while it works.
@@ -80,7 +80,7 @@ pub enum FetchError {
         /// The first words of the answer.
         said: String,
     },
-    /// The page of the heap does not tell what stacks take.
+    /// The heap's page has no line for stacks.
     #[error(
         "{url} has no line `{STACK_LINE}...`\n  next: look whether this is the pprof address of the service"
     )]
@@ -88,7 +88,7 @@ pub enum FetchError {
         /// What was asked.
         url: String,
     },
-    /// No whole answer.
+    /// The service gave no complete answer.
     #[error(transparent)]
     NoAnswer(#[from] WebError),
 }
@@ -157,15 +157,32 @@ fn limit_of(wanted: Wanted) -> Duration {
     Duration::from_secs(u64::from(window)) + GRACE
 }
 
-/// What goroutine stacks take at this moment, in bytes, by the runtime's own account (`runtime.MemStats.StackInuse`, which the
-/// heap's page tells as text). `base` as for [`capture`].
-///
-/// # Errors
-/// A [`FetchError`], also when the page does not tell it.
-pub fn stack_bytes(base: &str) -> Result<u64, FetchError> {
-    let url = page(base, "heap", Some("debug=1"))?;
-    let text = fetch(&url, PAGE_LIMIT, &|| false)?;
-    stack_in(&String::from_utf8_lossy(&text)).ok_or_else(|| FetchError::NoStackLine { url: url.to_string() })
+/// Reads what goroutine stacks take, in bytes: `runtime.MemStats.StackInuse`, which the heap's page has as text. One client serves all readings,
+/// so that they disturb the measured program as little as they can.
+#[derive(Debug)]
+pub struct StackGauge {
+    web: Web,
+    url: Url,
+}
+
+impl StackGauge {
+    /// A gauge of the service at `base`, an address as for [`capture`].
+    ///
+    /// # Errors
+    /// A [`FetchError`].
+    pub fn open(base: &str) -> Result<Self, FetchError> {
+        Ok(Self { web: Web::open(None)?, url: page(base, "heap", Some("debug=1"))? })
+    }
+
+    /// Bytes at this moment.
+    ///
+    /// # Errors
+    /// A [`FetchError`], also when the page does not have the figure.
+    pub fn bytes(&self) -> Result<u64, FetchError> {
+        let text = self.web.get_bytes(self.url.as_str(), PAGE_LIMIT, &|| false)?;
+        stack_in(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| FetchError::NoStackLine { url: self.url.to_string() })
+    }
 }
 
 fn stack_in(text: &str) -> Option<u64> {

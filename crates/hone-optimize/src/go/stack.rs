@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hone_binary::go::stack_bytes;
+use hone_binary::go::StackGauge;
 
 use crate::beside::beside;
 
@@ -23,10 +23,11 @@ const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
 /// One that never tells it is not asked for ever; one that is busy once is asked again.
 fn watched(url: &str, over: &AtomicBool) -> Option<u64> {
+    let gauge = StackGauge::open(url).ok()?;
     let mut most = None;
     let begun = Instant::now();
     loop {
-        match stack_bytes(url) {
+        match gauge.bytes() {
             Ok(now) => most = most.max(Some(now)),
             Err(_) if most.is_some() || begun.elapsed() < FIRST_ANSWER => {}
             Err(_) => return None,

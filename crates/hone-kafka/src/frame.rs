@@ -90,14 +90,6 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// The correlation id of a response, from its frame's body.
-///
-/// # Errors
-/// When there are fewer than four bytes.
-pub fn response_correlation_id(frame_body: &[u8]) -> Result<i32, WireError> {
-    Reader::new(frame_body).i32("correlation id")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -89,12 +89,6 @@ impl ProduceFrame {
         &self.batches
     }
 
-    /// The bytes of a batch, to patch timestamps or sequences with [`crate::batch`]; `None` beyond the last one.
-    pub fn batch_mut(&mut self, index: usize) -> Option<&mut [u8]> {
-        let range = self.batches.get(index)?.clone();
-        self.bytes.get_mut(range)
-    }
-
     /// Patches the correlation id.
     pub fn set_correlation_id(&mut self, correlation_id: i32) {
         Self::write_correlation_id(&mut self.bytes, correlation_id);

@@ -22,27 +22,7 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
 
 #[expect(clippy::print_stdout, reason = "the figure is what it is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let design = plan(&Plan {
-        mode: Mode::Duet,
-        places: false,
-        pairs: 100,
-        control_pairs: 100,
-        primary: Metric::CpuPerRecord,
-        guards: vec![],
-        alpha: 0.05,
-        equivalence: 0.02,
-        seed: 1,
-        builds: [1, 1],
-        pilot_pairs: 0,
-        requests_per_window: None,
-        refused: Default::default(),
-        disturbance: None,
-        both_controls: false,
-        reserve: Some(0),
-        effect: None,
-        busy: false,
-        default_guards: false,
-    })?;
+    let design = plan(&Plan::new(Mode::Duet, Metric::CpuPerRecord, [100, 100]))?;
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let pairs: Vec<PairOutcome> =
         design.order.iter().enumerate().map(|(index, kind)| pair(index, *kind, &mut random)).collect();

@@ -2,56 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Design, Disturbance, Effect, Metric, Mode, PairKind, Rule, control_arm};
+use hone_record::{Design, Effect, Metric, Mode, PairKind, Rule, control_arm};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
-
-/// What the user asks for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// Duet or solo.
-    pub mode: Mode,
-    /// Whether the arms of a duet have places of their own and change them.
-    pub places: bool,
-    /// A/B pairs.
-    pub pairs: u32,
-    /// A/A pairs; zero goes without a control.
-    pub control_pairs: u32,
-    /// The metric the verdict hangs on.
-    pub primary: Metric,
-    /// Metrics that must not get worse.
-    pub guards: Vec<Metric>,
-    /// Whether [`DEFAULT_GUARDS`] guard where `guards` is empty.
-    pub default_guards: bool,
-    /// Two-sided error of the primary interval.
-    pub alpha: f64,
-    /// Margin inside which two variants count as equal (0.02 = 2 %).
-    pub equivalence: f64,
-    /// Seed of order and bootstrap.
-    pub seed: u64,
-    /// Builds of A and of B; pairs are spread over them.
-    pub builds: [u32; 2],
-    /// The first of the control pairs that are a pilot: they are measured before anything else.
-    pub pilot_pairs: u32,
-    /// Requests that nearly every window will have; `None` asks nothing of the tails.
-    pub requests_per_window: Option<u64>,
-    /// Metrics by which the arms can't be compared, with the reason, beside those that the windows can't tell.
-    pub refused: BTreeMap<Metric, String>,
-    /// When neighbours make a pair not count.
-    pub disturbance: Option<Disturbance>,
-    /// Whether the arms are two targets that go on living between their windows, see [`Design::both_controls`].
-    pub both_controls: bool,
-    /// Most excluded pairs of each kind that are measured again; `None` for half as many as are planned. 0 keeps to the planned pairs,
-    /// whatever effect they can show.
-    pub reserve: Option<u32>,
-    /// The ratio above 1 that the pairs have to be able to show, for which up to twice as many more are measured; `None` keeps to the
-    /// planned ones. Of several builds no A/A pair tells how many they would need.
-    pub effect: Option<f64>,
-    /// Whether the targets' own counters of busy time are read.
-    pub busy: bool,
-}
+use crate::plan::Plan;
 
 /// What guards unless somebody says otherwise: the tail that pages people, and the memory whose end kills. Requests that fail are counted
 /// beside them ([`hone_record::Comparison::more_failures`]).
@@ -572,25 +528,9 @@ mod tests {
 
     fn asked(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         Plan {
-            mode: Mode::Duet,
-            places: false,
-            pairs,
-            control_pairs,
-            primary: Metric::CpuPerRecord,
             guards: vec![Metric::LatencyP99],
-            alpha: 0.05,
-            equivalence: 0.02,
             seed,
-            builds: [1, 1],
-            pilot_pairs: 0,
-            requests_per_window: None,
-            refused: Default::default(),
-            disturbance: None,
-            both_controls: false,
-            reserve: Some(0),
-            effect: None,
-            default_guards: false,
-            busy: false,
+            ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [pairs, control_pairs])
         }
     }
 

@@ -331,31 +331,12 @@ fn ratio_words(estimate: &Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::design::{Plan, plan};
+    use crate::design::plan;
+    use crate::plan::Plan;
     use hone_record::Mode;
 
     fn design() -> Design {
-        let asked = Plan {
-            mode: Mode::Duet,
-            places: false,
-            pairs: 10,
-            control_pairs: 6,
-            primary: Metric::CpuPerRecord,
-            guards: vec![],
-            alpha: 0.05,
-            equivalence: 0.02,
-            seed: 3,
-            builds: [1, 1],
-            pilot_pairs: 0,
-            requests_per_window: None,
-            refused: Default::default(),
-            disturbance: None,
-            both_controls: false,
-            reserve: Some(0),
-            effect: None,
-            busy: false,
-            default_guards: false,
-        };
+        let asked = Plan { seed: 3, ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [10, 6]) };
         plan(&asked).unwrap()
     }
 

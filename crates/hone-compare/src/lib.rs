@@ -14,6 +14,7 @@ mod disturb;
 mod estimate;
 mod exact;
 mod judge;
+mod plan;
 mod power;
 mod random;
 mod rounds;
@@ -27,13 +28,14 @@ mod turns;
 pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
 pub use counts::why_it_does_not_count;
 pub use design::{
-    DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, Plan, USUAL_EFFECT, default_reserve, pilot, plan,
+    DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, USUAL_EFFECT, default_reserve, pilot, plan,
     refused_of_what_lives_on, rule_words, too_few,
 };
 pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use exact::{Count, more_often};
 pub use judge::{Judged, control_differs, judge, pairs_to_settle};
+pub use plan::Plan;
 pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};
 pub use saved::{

@@ -10,9 +10,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 use crate::design::{
-    DesignError, Plan, check_counts, default_reserve, laid_out, refused_of_what_lives_on, shuffled,
+    DesignError, check_counts, default_reserve, laid_out, refused_of_what_lives_on, shuffled,
 };
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
+use crate::plan::Plan;
 
 /// The baseline among the variants of rounds.
 pub const BASELINE: usize = 0;
@@ -128,25 +129,17 @@ impl RoundPlan {
             return Err(DesignError::TooFewBlocks { builds: self.builds, blocks });
         }
         let plan = Plan {
-            mode: Mode::Solo,
-            places: false,
-            pairs: self.rounds,
-            control_pairs: self.rounds,
-            primary: self.primary,
             guards: self.guards.clone(),
+            default_guards: true,
             alpha: self.alpha,
             equivalence: self.equivalence,
             seed: self.seed,
             builds: [self.builds.max(1); 2],
-            pilot_pairs: 0,
-            requests_per_window: None,
             refused: refused_of_what_lives_on().into_iter().chain(self.refused.clone()).collect(),
             disturbance: (!self.keep_disturbed).then(|| crate::disturb::disturbance(Mode::Solo)),
-            both_controls: false,
             reserve: Some(self.reserve()),
-            effect: None,
-            default_guards: true,
             busy: self.busy,
+            ..Plan::new(Mode::Solo, self.primary, [self.rounds; 2])
         };
         let design = laid_out(&plan, self.closed_loop)?;
         let orders = self.orders();

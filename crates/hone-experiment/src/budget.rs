@@ -189,27 +189,7 @@ mod tests {
     use hone_record::{Mode, PairKind};
 
     fn plan() -> Plan {
-        Plan {
-            mode: Mode::Duet,
-            places: false,
-            pairs: 14,
-            control_pairs: 6,
-            primary: Metric::CpuPerRecord,
-            guards: vec![],
-            alpha: 0.05,
-            equivalence: 0.02,
-            seed: 1,
-            builds: [1, 1],
-            pilot_pairs: 0,
-            requests_per_window: None,
-            refused: Default::default(),
-            disturbance: None,
-            both_controls: false,
-            reserve: Some(0),
-            effect: None,
-            default_guards: false,
-            busy: false,
-        }
+        Plan::new(Mode::Duet, Metric::CpuPerRecord, [14, 6])
     }
 
     fn pilot(spread: f64) -> Vec<PairOutcome> {

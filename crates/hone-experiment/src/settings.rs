@@ -1,4 +1,4 @@
-//! What a comparison of two states is made with, whichever verb makes it.
+//! The settings that every comparison of two states has, whichever verb makes it.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::Place;
 use crate::ending::Usage;
+use crate::places::Places;
 
-/// How long one waits for a process to start or to end, at most.
-const LONGEST_WAIT_S: f64 = 3_600.0;
+/// The longest that Hone waits for a process to start or to end, in seconds.
+pub const LONGEST_WAIT_S: f64 = 3_600.0;
 
-/// How pairs are judged, which of them count, and how long starts may take. Options of a verb, and a part of what a run keeps for the next attempt.
+/// How pairs are judged, which of them count, and how long starts may take. Verbs take these as options, and runs keep them in their folder.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct ComparisonSettings {
     /// Metrics that must not get worse.
@@ -35,7 +36,7 @@ pub struct ComparisonSettings {
     /// Seconds that it has to end after SIGTERM before it is killed.
     #[arg(long = "stop-timeout", default_value_t = 30.0, value_name = "SECONDS")]
     pub stop_timeout_s: f64,
-    /// What an acknowledgement means on the disk, in words.
+    /// The durability that an acknowledgement has on the disk, in words.
     #[arg(skip)]
     pub storage: String,
     /// A window in which the median request was sent later than this is refused.
@@ -44,10 +45,10 @@ pub struct ComparisonSettings {
 }
 
 impl ComparisonSettings {
-    /// The place that a text names, with the time that it has to start and to end.
+    /// Parses a place, which then has these timeouts.
     ///
     /// # Errors
-    /// When it is neither an address nor a command that can be started, and when nobody waits so long.
+    /// When the text is neither an address nor a command that can be started, and when a timeout is out of range.
     pub fn place(&self, text: &str) -> Result<Place> {
         self.check_timeouts()?;
         let [ready, stop] = [self.ready_timeout_s, self.stop_timeout_s].map(Duration::from_secs_f64);
@@ -55,7 +56,7 @@ impl ComparisonSettings {
     }
 
     /// # Errors
-    /// When nobody waits so long.
+    /// When a timeout is out of range.
     pub fn check_timeouts(&self) -> Result<()> {
         let is_fine = |seconds: f64| (0.0..=LONGEST_WAIT_S).contains(&seconds);
         if !is_fine(self.ready_timeout_s) || !is_fine(self.stop_timeout_s) {
@@ -66,34 +67,24 @@ impl ComparisonSettings {
         Ok(())
     }
 
-    /// What an acknowledgement of this load promises.
+    /// The durability guarantee of this load.
     pub fn durability(&self, load: &Workload) -> Durability {
         Durability { acks: load.acks, storage: self.storage.clone() }
     }
 
-    /// A design of one build on either side that can show the usual effect; whoever asks for more overrides it.
+    /// A plan with one build on each side that can show the usual effect. Callers override what they need.
     pub fn plan(&self, mode: Mode, primary: Metric, pairs: [u32; 2], load: &Workload) -> Plan {
-        let [pairs, control_pairs] = pairs;
         Plan {
-            mode,
-            places: false,
-            pairs,
-            control_pairs,
-            primary,
+            places: mode == Mode::Duet && Places::halves().is_some(),
             guards: self.guards.clone(),
             alpha: self.alpha,
             equivalence: self.equivalence,
             seed: load.seed,
-            builds: [1, 1],
-            pilot_pairs: 0,
             requests_per_window: load.requests_per_window(),
-            refused: std::collections::BTreeMap::new(),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
-            both_controls: false,
             reserve: None,
             effect: Some(hone_compare::USUAL_EFFECT),
-            default_guards: false,
-            busy: false,
+            ..Plan::new(mode, primary, pairs)
         }
     }
 }

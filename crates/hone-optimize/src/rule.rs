@@ -13,26 +13,21 @@ use hone_experiment::spec::{Compare, Experiment};
 /// # Errors
 /// When it can give no interval, or the windows can't tell what the verdict hangs on.
 pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> Result<Design, DesignError> {
+    let pairs = [settings.pairs, settings.control_pairs];
     hone_compare::plan(&Plan {
-        mode: settings.mode,
         places: settings.mode == Mode::Duet && settings.places && Places::halves().is_some(),
-        pairs: settings.pairs,
-        control_pairs: settings.control_pairs,
-        primary: settings.primary,
         guards: settings.guards.clone(),
+        default_guards: true,
         alpha: settings.alpha,
         equivalence: settings.equivalence,
         seed: settings.seed,
         builds: [builds; 2],
-        pilot_pairs: 0,
         requests_per_window: workload.requests_per_window(),
-        refused: Default::default(),
         disturbance: Some(hone_compare::disturbance(settings.mode)),
-        both_controls: false,
         reserve: settings.reserve,
         effect: Some(settings.effect.ratio()),
-        default_guards: true,
         busy: settings.busy,
+        ..Plan::new(settings.mode, settings.primary, pairs)
     })
 }
 

@@ -30,7 +30,6 @@ use hone_experiment::drive::{
 };
 use hone_experiment::folder::{RunFolder, read_record};
 use hone_experiment::ledger;
-use hone_experiment::places::Places;
 use hone_experiment::progress::Progress;
 use hone_experiment::topics::{Topics, looked_after};
 
@@ -163,7 +162,6 @@ impl TuneSettings {
         let is_started = sides.iter().all(|side| matches!(side.place, Place::Program(_)));
         let pairs = [self.pairs, self.control_pairs];
         Plan {
-            places: mode == Mode::Duet && Places::halves().is_some(),
             refused: arm::refused(&sides.map(|side| side.workload.clone()), is_started),
             reserve: self.reserve,
             effect: Some(self.effect.ratio()),

@@ -1,4 +1,4 @@
-//! What `hone tune` was asked for, and what can be known of that before anything is started.
+//! The settings of `hone tune`, and the checks of them before anything starts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,8 @@ use hone_experiment::ending::Usage;
 use hone_experiment::meter::Metrics;
 use hone_experiment::notation::Share;
 use hone_experiment::require::{self, Rule};
-use hone_experiment::settings::ComparisonSettings;
+use hone_experiment::settings::{ComparisonSettings, LONGEST_WAIT_S};
 use hone_experiment::spec::usual_effect;
-
-/// The longest that somebody waits for a target, in seconds.
-const LONGEST_WAIT_S: f64 = 3_600.0;
 
 /// What a build by a profile is hoped to save as long as nobody knows the user share: services have been seen to use 0 to 10 % less CPU
 /// (docs/results.md).
@@ -30,7 +27,7 @@ const HOPE_OF_A_BUILD: f64 = 0.07;
 /// Stands for the program that `build` makes.
 pub const PROGRAM: &str = "{program}";
 
-/// A/B pairs of a comparison where the file says nothing.
+/// Default number of A/B pairs of a comparison.
 pub(crate) const USUAL_PAIRS: u32 = 8;
 
 /// Windows of a pair that are measured one after the other.
@@ -64,7 +61,7 @@ pub struct TuneSettings {
     pub objective: Metric,
     /// Rules that each state has to meet.
     pub require: Vec<String>,
-    /// Seconds that the run may take; `None` for as long as it takes.
+    /// Most seconds that the run may take; `None` for no limit.
     pub budget_s: Option<f64>,
     /// The altitudes at which changes may be made.
     pub allowed: Vec<Altitude>,

@@ -67,27 +67,7 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
 }
 
 pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
-    Plan {
-        mode: Mode::Duet,
-        places: false,
-        pairs,
-        control_pairs,
-        primary: Metric::CpuPerRecord,
-        guards: vec![],
-        alpha: 0.05,
-        equivalence: 0.02,
-        seed,
-        builds: [1, 1],
-        pilot_pairs: 0,
-        requests_per_window: None,
-        refused: Default::default(),
-        disturbance: None,
-        both_controls: false,
-        reserve: Some(0),
-        effect: None,
-        busy: false,
-        default_guards: false,
-    }
+    Plan { seed, ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [pairs, control_pairs]) }
 }
 
 /// How many sessions are held on a [`Rig`].

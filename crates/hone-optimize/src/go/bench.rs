@@ -132,25 +132,10 @@ fn mean_of(timed: &[&Pairs]) -> Pairs {
 /// As many pairs and controls as there are rounds; the words of an error are a reason, too.
 fn of_rounds(compare: &Compare, rounds: u32, alpha: f64) -> Result<Design, String> {
     let plan = Plan {
-        mode: Mode::Solo,
-        places: false,
-        pairs: rounds,
-        control_pairs: rounds,
-        primary: STANDS_FOR_TIME,
-        guards: Vec::new(),
         alpha,
         equivalence: compare.equivalence,
         seed: compare.seed,
-        builds: [1, 1],
-        pilot_pairs: 0,
-        requests_per_window: None,
-        refused: BTreeMap::new(),
-        busy: false,
-        disturbance: None,
-        both_controls: false,
-        reserve: Some(0),
-        effect: None,
-        default_guards: false,
+        ..Plan::new(Mode::Solo, STANDS_FOR_TIME, [rounds, rounds])
     };
     hone_compare::plan(&plan).map_err(|error| error.to_string())
 }

@@ -19,7 +19,6 @@ use hone_experiment::decide::{Terms, decide, fixed, guards, not_to_be_had, requi
 use hone_experiment::drive::{Contest, GaveUp, compare};
 use hone_experiment::folder::{RunFolder, read_record};
 use hone_experiment::meter::Metrics;
-use hone_experiment::places::Places;
 use hone_experiment::progress::Progress;
 use hone_experiment::require::{self, Rule};
 use hone_experiment::settings::ComparisonSettings;
@@ -56,7 +55,7 @@ pub struct ProofSettings {
     pub keep_topics: bool,
     /// What the names of this run's topics begin with; no other run has it.
     pub topic_prefix: String,
-    /// What the run can't say, in sentences.
+    /// Limits of the result, in sentences.
     pub limits: Vec<String>,
     /// A question of what would be, of which nothing is kept.
     #[serde(default)]
@@ -136,7 +135,6 @@ impl ProofSettings {
         let mode = self.mode;
         let pairs = [self.pairs, self.control_pairs];
         Plan {
-            places: mode == Mode::Duet && Places::halves().is_some(),
             refused: arm::refused(&loads.map(Clone::clone), arm::is_command(&self.place)),
             busy: self.metrics.are_read(),
             ..self.comparison.plan(mode, self.primary, pairs, &self.workload)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hone_compare::{Plan, SavedRule};
 use hone_format::read_seconds;
 use hone_load::Security;
@@ -15,6 +15,7 @@ use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, 
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
+use super::batch::options::{ModeName, metric};
 use super::saved;
 use super::security::SecurityOptions;
 use super::settle::to_settle;
@@ -34,12 +35,6 @@ use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::standing::Standing;
 use hone_experiment::topics::{self, Topics, all_looked_after};
 use hone_experiment::{change, ledger, left, targets};
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ModeName {
-    Duet,
-    Solo,
-}
 
 /// Compare two brokers under the same load, pair by pair, and say what may be said.
 ///
@@ -187,11 +182,6 @@ impl Arguments {
         let (to_requests_per_s, growth) = (self.to, self.growth);
         Wanted { slo: self.slo.clone(), to_requests_per_s, growth }.of(load, self.metric())
     }
-}
-
-fn metric(name: &str) -> Result<Metric, String> {
-    let known = || Metric::ALL.map(Metric::name).join(", ");
-    Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
 }
 
 /// All that was asked for, as it is kept for the next attempt.
@@ -507,10 +497,7 @@ impl CompareSettings {
             change,
             host_root: arguments.host_root.clone(),
             working_folder: std::env::current_dir().context("the working folder is gone")?,
-            mode: arguments.mode.map(|mode| match mode {
-                ModeName::Duet => Mode::Duet,
-                ModeName::Solo => Mode::Solo,
-            }),
+            mode: arguments.mode.map(Mode::from),
             free: arguments.free,
             pairs: arguments.pairs,
             control_pairs: arguments.control_pairs,

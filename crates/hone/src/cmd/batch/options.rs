@@ -21,9 +21,18 @@ use hone_tune::batch::prove::ProofSettings;
 use hone_tune::batch::step::Step;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum ModeName {
+pub(in crate::cmd) enum ModeName {
     Solo,
     Duet,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Solo => Self::Solo,
+            ModeName::Duet => Self::Duet,
+        }
+    }
 }
 
 /// How steps are measured and judged.
@@ -154,10 +163,7 @@ impl ProofOptions {
             require: self.require.clone(),
             pairs: self.pairs,
             control_pairs: self.control_pairs,
-            mode: match self.mode {
-                ModeName::Solo => Mode::Solo,
-                ModeName::Duet => Mode::Duet,
-            },
+            mode: self.mode.into(),
             keep_topics: false,
             topic_prefix: hone_experiment::topics::prefix("prove"),
             limits,

@@ -1,4 +1,4 @@
-//! What the ledger says of a record: one entry for each question that it answers, without the hashes of its windows.
+//! Ledger entries made from records, one for each question that a record answers. They have no hashes of windows yet.
 
 pub mod comparison;
 pub mod gate;

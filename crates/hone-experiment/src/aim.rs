@@ -36,9 +36,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What is written while a window is open.
 #[derive(Debug, Default)]
 pub struct Beside {
-    /// Where the figures of each second go.
+    /// Receives the figures of each second.
     pub series: Option<Sender<SeriesPoint>>,
-    /// The file of every request's times.
+    /// The file that gets every request's times.
     pub raw: Option<RawFile>,
 }
 

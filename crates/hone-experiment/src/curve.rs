@@ -33,7 +33,7 @@ pub struct Course<'a> {
     pub machine: Machine,
     /// Where progress is shown.
     pub progress: &'a Progress,
-    /// A measured window in a line of progress.
+    /// Formats a measured window as a line of progress.
     pub point_line: fn(&CurvePoint) -> String,
 }
 

@@ -117,8 +117,8 @@ fn remarks(appended: &Appended, path: &Path) -> Vec<String> {
     torn.into_iter().chain(fault).collect()
 }
 
-/// The same once for a run, however often it is resumed, and also where it was killed between the entry and its note. `entry` is told what the run
-/// is called; it gets the windows of the comparison, where it rests on one.
+/// Enters a run in its ledger once. A run that is resumed, or that was killed between the entry and its note, gets no second entry. `entry` gets
+/// the run's folder as text, and Hone adds the windows of `comparison`.
 ///
 /// # Errors
 /// As for [`enter`], and when a window or the note can't be read or written.

@@ -29,7 +29,8 @@ pub struct LoadFile {
 }
 
 impl LoadFile {
-    /// Reads a file. It fails with the line where the file makes no sense.
+    /// # Errors
+    /// With the line of the file where it makes no sense.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;

@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, one after the other until somebody interrupts.
+//! Files that Hone writes whole or not at all, until you interrupt it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

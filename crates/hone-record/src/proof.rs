@@ -33,8 +33,8 @@ impl Decision {
 }
 
 impl ProofStep {
-    /// What a kept change does to the others, and how bad it is: not standing the load comes before a broken guard rail, that before what is worse; then
-    /// by what it costs.
+    /// How much a kept change harms the others; `None` if it does not. A change that cannot bear the load ranks highest, then one that breaks a
+    /// guard, then a regression. The cost ratio ranks equals.
     pub fn harm(&self) -> Option<(u8, f64)> {
         let Some((comparison, cost)) = self.comparison.as_ref().zip(self.cost_ratio()) else {
             return (self.decision == Decision::Rejected).then_some((2, 1.0));
@@ -44,8 +44,7 @@ impl ProofStep {
         (breaks || is_worse).then_some((u8::from(breaks), cost))
     }
 
-    /// The ratio of the metric that decides as a cost: above 1 where the change makes it worse, whichever way the metric counts; 1 where nothing was
-    /// estimated, and nothing where no comparison came about.
+    /// The primary metric's ratio as a cost: above 1 is worse, for every metric. It is 1 without an estimate, and `None` without a comparison.
     pub fn cost_ratio(&self) -> Option<f64> {
         let of = |found: &Comparison| found.primary().map_or(1.0, |judged| judged.estimate.cost_ratio());
         self.comparison.as_ref().map(of)

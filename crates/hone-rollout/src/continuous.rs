@@ -58,7 +58,10 @@ pub struct Merged {
     pub load: String,
 }
 
-/// Asks Pyroscope. It fails when the server does not answer, or not with a profile.
+/// Gets a merged profile from Pyroscope.
+///
+/// # Errors
+/// When the server does not answer with a profile.
 pub fn from_pyroscope(question: &Question<'_>) -> Result<Merged> {
     let (begin, end) = question.stretch();
     let url =
@@ -72,7 +75,10 @@ pub fn from_pyroscope(question: &Question<'_>) -> Result<Merged> {
     question.merged("Pyroscope", answer)
 }
 
-/// Asks Parca. It fails when the server does not answer, or not with a profile.
+/// Gets a merged profile from Parca.
+///
+/// # Errors
+/// When the server does not answer with a profile.
 pub fn from_parca(question: &Question<'_>) -> Result<Merged> {
     let (begin, end) = question.stretch();
     let url = format!("{}/api/profiles/query", question.server.trim_end_matches('/'));

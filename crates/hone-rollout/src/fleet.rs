@@ -63,9 +63,9 @@ pub struct Build {
     /// The build-id of the program.
     pub build_id: String,
     pub(crate) kinds: Vec<KindName>,
-    /// Hosts that pushed some.
+    /// Number of hosts that pushed profiles.
     pub hosts: u64,
-    /// Its profiles.
+    /// Number of profiles.
     pub profiles: u64,
     pub(crate) first_unix_ms: u64,
     pub(crate) last_unix_ms: u64,
@@ -359,7 +359,7 @@ pub struct Pusher<'a> {
 }
 
 impl<'a> Pusher<'a> {
-    /// Pushes to a depot by the name of a host.
+    /// A pusher to a depot, by the name of a host.
     pub fn new(depot: &'a Depot, host: &'a str) -> Self {
         Self { depot, host, there: HashMap::new(), whole: HashMap::new() }
     }
@@ -480,7 +480,8 @@ pub struct HostWeight {
 }
 
 impl HostWeight {
-    /// Reads `PATTERN=WEIGHT`. It fails with what is wrong with it.
+    /// # Errors
+    /// When the text is not `PATTERN=WEIGHT`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let how = "write it as PATTERN=WEIGHT, as in 'eu-*=3'";
         let (pattern, weight) = text.rsplit_once('=').ok_or(how)?;

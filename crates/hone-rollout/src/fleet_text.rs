@@ -16,7 +16,7 @@ pub struct Pulled {
     pub build_id: String,
     /// The folder that they were fetched into.
     pub folder: PathBuf,
-    /// Its profiles.
+    /// The fetched profiles.
     pub profiles: Vec<Fetched>,
     /// Names of those that are broken, each with the reason.
     pub left_out: Vec<(String, String)>,

@@ -1,6 +1,7 @@
-//! What Hone does on many machines: a change brought to hosts one after the other ([`rollout`]), a load sent by several generators that meet
-//! ([`rendezvous`]), profiles of a fleet gathered by build-id ([`fleet`]) or out of a continuous profiler ([`continuous`]), and both as objects of
-//! Kubernetes ([`kubernetes`]).
+//! What Hone does on many machines.
+//!
+//! [`rollout`] brings a change to hosts, one after the other. [`rendezvous`] starts several generators of one load at one moment. [`fleet`] gathers
+//! profiles by build-id, and [`continuous`] takes them from a continuous profiler. [`kubernetes`] prints the objects for loads and samplers.
 
 pub mod continuous;
 pub mod fleet;

@@ -1,4 +1,5 @@
-//! Runs and ledgers for people: as a [`story`] or a [`page`], served to a browser ([`serve`]), and gathered in one place ([`archive`]).
+//! Runs and ledgers for people. [`story`] gathers what was tried, [`page`] renders it, [`serve`] serves it to a browser, and [`archive`] collects runs
+//! of several machines.
 
 pub mod archive;
 pub mod page;

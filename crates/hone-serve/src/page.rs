@@ -1,4 +1,4 @@
-//! What becomes of a record, a run's folder or a ledger for people: its story and its one HTML page.
+//! Renders a record, a run's folder or a ledger as a story and as one HTML page.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,7 +92,8 @@ pub fn comment_of(source: &Source) -> Result<String> {
     }
 }
 
-/// Writes the page. It fails when the disk does not take it.
+/// # Errors
+/// When the file cannot be written.
 pub fn keep(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| {
         format!("the page {} can't be written\n  next: name another place by --output", path.display())

@@ -41,14 +41,14 @@ pub struct Seen {
     pub kind: &'static str,
     /// The programs that it makes.
     pub programs: Vec<String>,
-    /// Whether the file is for this one.
+    /// Whether the written file is for this build system.
     pub used: bool,
 }
 
 /// Something that only the user knows.
 #[derive(Debug, Serialize)]
 pub struct ToFillIn {
-    /// The line of the file.
+    /// Its line number in the file.
     pub line: usize,
     /// What is to be filled in.
     pub what: String,

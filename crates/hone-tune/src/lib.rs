@@ -1,4 +1,4 @@
-//! Changes of batches, topics, clients and hosts: what can be read and foretold of them, and which of them help.
+//! Tunes batches, topics, clients and hosts: reads them, predicts changes, and tries which of them help.
 //!
 //! [`batch`] reads topics and tries changes of their batches (`hone batch`). [`host`] tries settings of a host (`hone host try`). [`session`] is
 //! `hone tune`, which tries one change after the other at all altitudes. [`survey`], [`starter`] and [`cluster_scaffold`] write the first files of

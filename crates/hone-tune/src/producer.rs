@@ -54,7 +54,7 @@ pub fn linger_us(text: &str) -> Result<u64, String> {
     Ok((found * 1e6).round() as u64)
 }
 
-/// A codec by its name.
+/// Parses the name of a codec.
 pub fn codec(text: &str) -> Result<Codec, String> {
     let found = Codec::ALL.into_iter().find(|codec| codec.name() == text);
     found.ok_or_else(|| {

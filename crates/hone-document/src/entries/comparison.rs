@@ -1,4 +1,4 @@
-//! Of `hone compare`.
+//! The ledger entry of `hone compare`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Of `hone gate`: one entry for each judging workload.
+//! The ledger entries of `hone gate`, one for each judging workload.
 
 use hone_experiment::ledger;
 use hone_record::{CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};

@@ -1,4 +1,4 @@
-//! Of one setting that `hone host try` tried.
+//! The ledger entry of one setting that `hone host try` tried.
 
 use hone_experiment::ledger;
 use hone_record::{LedgerEntry, TriedKnob};

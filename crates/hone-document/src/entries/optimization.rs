@@ -1,4 +1,4 @@
-//! Of `hone optimize`: one entry for each edge of the tree and each judging workload.
+//! The ledger entries of `hone optimize`, one for each edge of the tree and each judging workload.
 
 use hone_experiment::ledger;
 use hone_experiment::variants::BASELINE;

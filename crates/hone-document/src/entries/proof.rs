@@ -1,9 +1,9 @@
-//! Of one step of `hone batch prove`, `hone batch caching` or `hone tune`.
+//! The ledger entry of one step of `hone batch prove`, `hone batch caching` or `hone tune`.
 
 use hone_experiment::ledger;
 use hone_record::{Decision, Expectation, Foretold, LedgerEntry, ProofStep, Verdict};
 
-/// What is said of a change that nobody decided about.
+/// The decision where Hone only shows what a change would do.
 const TRIED: &str = "tried";
 
 /// The entry of a step by the command that tried it.

@@ -46,11 +46,11 @@ pub struct Settings {
     pub bootstrap: Vec<String>,
     /// What the cluster must meet.
     pub rules: Rules,
-    /// Seconds between two hosts.
+    /// Seconds that Hone watches the cluster after each changed host.
     pub soak_s: u64,
-    /// Seconds that the cluster is watched before the first host.
+    /// Seconds that Hone watches the cluster before each change.
     pub baseline_s: u64,
-    /// Seconds after which a host takes the change back by itself unless it is confirmed.
+    /// Seconds without contact after which a host rolls its change back.
     pub lease_s: u64,
     /// Without the canary's topic.
     pub no_canary: bool,

@@ -1,5 +1,6 @@
-//! A local page over folders of runs and records: what lies there (`shelf`), who may ask (`door`), what is answered (`answer`) and may be read for it
-//! (`shown`), and the server itself (`listen`). It only reads.
+//! Local pages over folders of runs and records; they only read.
+//!
+//! `shelf` lists the files, `door` checks access, `answer` makes the pages, `shown` limits what they may read, and `listen` is the server.
 
 mod answer;
 mod beside;

@@ -44,7 +44,7 @@ pub struct Card {
     pub topic: Option<String>,
     /// For people: an address, a command, or the broker that Hone starts.
     pub target: String,
-    /// Whose the topic is.
+    /// The settings that this broker has for it.
     pub family: Family,
     /// Name, and the value in force for the topic.
     pub in_force: Vec<(String, String)>,

@@ -40,9 +40,9 @@ const WARMUP_REQUESTS: u64 = 100;
 pub struct Today {
     /// The topic's name.
     pub topic: String,
-    /// What the X-ray saw of it.
+    /// Its figures by the X-ray.
     pub figures: TopicFigures,
-    /// What of it is guessed.
+    /// Figures that are guesses.
     pub doubts: Doubts,
 }
 

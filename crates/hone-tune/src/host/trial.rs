@@ -73,7 +73,7 @@ pub struct HostTrialSettings {
     pub all: bool,
     /// What helped is left in force for this time, unless it is confirmed.
     pub keep_s: Option<u64>,
-    /// What the run can't say, in sentences.
+    /// Limits of the result, in sentences.
     pub limits: Vec<String>,
     /// What the run stands on; filled before the first window.
     #[serde(default)]

@@ -7,25 +7,28 @@
 //! The room is pure: no file, no clock, no process.
 
 pub mod desk;
-mod escape;
+mod document;
+pub mod documents;
 mod evidence;
 pub mod heatmap;
-mod page;
+mod html;
+mod markdown;
 mod plot;
 mod quantity;
 mod section;
 mod sentence;
 mod table;
+mod terminal;
+mod text;
+mod tree;
 pub mod verdict;
 
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
-pub use page::{
-    capacity_page, comparison_page, comparison_story, curve_page, diagnosis_page, host_trial_page,
-    host_trial_story, optimization_page, optimization_story, proof_page, proof_story, story_page,
-    tuning_page, tuning_story, window_page,
-};
+pub use document::Document;
+pub use markdown::in_a_cell;
 pub use quantity::date_utc;
 pub use section::story::csv_line;
+pub use terminal::{Detail, plain, wrapped};

@@ -1,6 +1,6 @@
 //! Tables: a caption, named columns, a header cell for each row, and room to scroll on a narrow page.
 
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// A table under construction.
 #[derive(Debug)]

@@ -4,10 +4,15 @@ use hone_record::{
     Evidence, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPlace, HeatPoint,
     HeatSection, HeatSet, HeatSource, Heatmap,
 };
-use hone_report::heatmap::{grid, html, png, svg};
+use hone_report::documents;
+use hone_report::heatmap::{grid, png, svg};
 use scraper::{Html, Selector};
 
 /// Code at `begin`: so many pages, of which each line runs with half of its bytes; the first line is the hottest.
+fn heatmap_page(map: &Heatmap) -> String {
+    documents::heatmap(map).html()
+}
+
 fn side(begin: u64, pages: u64, names: &[&str]) -> HeatSource {
     let share = 1.0 / (64 * pages) as f64;
     let line = |index: u64| HeatLine { address: begin + 64 * index, share, used: 0xffff_ffff, source: None };
@@ -85,7 +90,7 @@ fn texts(page: &Html, selector: &str) -> Vec<String> {
 #[test]
 fn the_page_is_one_file_and_nothing_foreign_can_run() {
     let names = ["</script><script>alert(1)</script>", "b"];
-    let text = html(&map(vec![side(0x1000, 2, &names)]));
+    let text = heatmap_page(&map(vec![side(0x1000, 2, &names)]));
     let page = Html::parse_document(&text);
     assert_eq!(page.errors, Vec::<String>::new());
     assert_eq!(page.select(&Selector::parse("script").unwrap()).count(), 2, "data and the page's own");
@@ -106,7 +111,7 @@ fn the_page_is_one_file_and_nothing_foreign_can_run() {
 fn what_moved_joins_halves_and_tells_ranks() {
     let mut after = side(0x40_0000, 2, &["b", "a", "a.cold.0", "c"]);
     after.functions[2].share = 0.3;
-    let page = Html::parse_document(&html(&map(vec![side(0x1000, 2, &["a", "b", "gone"]), after])));
+    let page = Html::parse_document(&heatmap_page(&map(vec![side(0x1000, 2, &["a", "b", "gone"]), after])));
     let rows = texts(&page, "table tr");
     let row = |name: &str| rows.iter().find(|row| row.starts_with(name)).unwrap().clone();
     // a is 0.25 + 0.3 now, more than the 0.5 of b.
@@ -114,17 +119,17 @@ fn what_moved_joins_halves_and_tells_ranks() {
     assert_eq!(row("b2"), "b2225.0\u{a0}%50.0\u{a0}%0x10400x400000");
     assert_eq!(row("gone3"), "gone3–16.7\u{a0}%–0x1080–");
     assert!(rows.iter().any(|row| row == "crowded sets of an L1i of 32 KiB, of 646464"), "{rows:?}");
-    let one = html(&map(vec![side(0x1000, 2, &["a"])]));
+    let one = heatmap_page(&map(vec![side(0x1000, 2, &["a"])]));
     assert!(!one.contains("What moved"));
 }
 
 #[test]
 fn a_place_is_told_by_the_end_of_its_path_and_only_where_it_is_known() {
-    let without = html(&map(vec![side(0x1000, 2, &["a"])]));
+    let without = heatmap_page(&map(vec![side(0x1000, 2, &["a"])]));
     assert!(!Html::parse_document(&without).root_element().text().any(|text| text == "written in"));
     let mut known = written(side(0x1000, 2, &["a"]));
     known.blocks[0].source = Some(HeatPlace { file: 2_000, line: 1 });
-    let page = Html::parse_document(&html(&map(vec![known])));
+    let page = Html::parse_document(&heatmap_page(&map(vec![known])));
     assert_eq!(page.errors, Vec::<String>::new());
     let data: serde_json::Value = serde_json::from_str(&texts(&page, "#data")[0]).unwrap();
     let side = &data["sides"][0];
@@ -140,7 +145,7 @@ fn the_page_of_a_program_of_200_mb_stays_below_5_mb() {
     let names: Vec<String> = (0..3_000).map(|index| format!("{index}{}", "x".repeat(80))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let big = || written(side(1 << 40, 50_000, &names));
-    let text = html(&map(vec![big(), big()]));
+    let text = heatmap_page(&map(vec![big(), big()]));
     assert!(text.len() < 5_000_000, "{}", text.len());
     assert!(svg(&map(vec![big(), big()])).len() < 500_000);
 }
@@ -183,9 +188,9 @@ fn nothing_that_ran_is_a_page_all_the_same() {
     let mut empty = side(0, 0, &[]);
     empty.curves = Vec::new();
     let map = map(vec![empty]);
-    assert!(html(&map).contains("Heatmap of the code"));
+    assert!(heatmap_page(&map).contains("Heatmap of the code"));
     assert!(svg(&map).starts_with("<svg") && !png(&map).unwrap().is_empty());
-    assert!(html(&Heatmap::default()).contains("</html>"));
+    assert!(documents::heatmap(&Heatmap::default()).html().contains("</html>"));
 }
 
 /// A heatmap beside a run brings a style of its own, without which a browser draws it black.
@@ -198,7 +203,7 @@ fn pages_of_the_desk_allow_every_style_that_they_have() {
         ..hone_record::Story::default()
     };
     let page =
-        hone_report::desk::in_desk(&hone_report::story_page(&story), &hone_record::ShelfRecord::default());
+        hone_report::desk::in_desk(&documents::story(&story).html(), &hone_record::ShelfRecord::default());
     let policy = hone_report::desk::policy();
     let page = Html::parse_document(&page);
     let styles: Vec<String> =

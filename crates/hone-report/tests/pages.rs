@@ -3,20 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
-    Change, CodeLayout, Diagnosed, Diagnosis, Engine, Evidence, Expectation, Footprint, Foretelling,
-    GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, LayoutVerdict, LedgerEntry, Lever,
-    Likelihood, Metric, Missed, OneLayout, Optimization, Outcome, Pilot, Promise, Story, VariantFacts,
+    Change, Engine, Expectation, Foretelling, GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots,
+    LaidOut, LedgerEntry, Metric, OneLayout, Optimization, Outcome, Pilot, Promise, Story, VariantFacts,
     Verdict, Window, WindowFacts, Workload,
 };
-use hone_report::{
-    capacity_page, comparison_page, comparison_story, curve_page, optimization_page, optimization_story,
-    story_page, tuning_page, tuning_story, window_page,
-};
+use hone_report::documents;
 use scraper::{ElementRef, Html, Selector};
 
 mod sample;
 
 type Windows = BTreeMap<String, Window>;
+
+fn optimization_page(found: &Optimization, windows: &Windows) -> String {
+    documents::optimization(found, windows, None).html()
+}
+
+fn comparison_page(found: &hone_record::Comparison, windows: &Windows) -> String {
+    documents::comparison(found, windows, None).html()
+}
 
 fn select<'a>(page: &'a Html, selector: &'a str) -> Vec<ElementRef<'a>> {
     page.select(&Selector::parse(selector).unwrap()).collect()
@@ -135,7 +139,7 @@ fn all_pages_are_well_formed_and_self_contained() {
     assert_eq!(select(&page, "svg.plot.wide").len(), 8);
     let page = check(&comparison_page(&optimization.comparisons[0], &windows));
     assert_eq!(select(&page, "svg.plot.wide").len(), 4);
-    let page = check(&window_page(&sample::window("baseline", 1, 1.0)));
+    let page = check(&documents::window(&sample::window("baseline", 1, 1.0)).html());
     assert_eq!(select(&page, "svg.plot.wide").len(), 2);
 }
 
@@ -171,55 +175,15 @@ fn an_optimisation_tells_what_it_found_and_how() {
     }
 }
 
-fn layout(misses: [f64; 3], taken: f64, pages: u64) -> CodeLayout {
-    let names = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];
-    let missed = |(name, per_1000): (&str, f64)| Missed { structure: name.to_owned(), per_1000 };
-    CodeLayout {
-        instructions: 1_000_000,
-        footprints: vec![
-            Footprint { unit_bytes: 64, units: [20, 214, 666, 1_842] },
-            Footprint { unit_bytes: 4_096, units: [5, 40, pages, pages + 20] },
-        ],
-        bytes_used_of_a_line: 38.6,
-        taken_per_1000: Some(taken),
-        ext_tsp: None,
-        lines_fetched_per_1000: None,
-        misses: names.into_iter().zip(misses).map(missed).collect(),
-        crowded_sets: 3,
-        repeated_share: 0.0,
-        objects: Vec::new(),
-    }
-}
-
 /// What was said before stands beside what was measured, and a wrong word is told like a right one.
 #[test]
 fn why_it_stalls_and_what_was_foretold_are_told() {
     let (mut optimization, windows) = sample::optimization();
-    let verdict = LayoutVerdict {
-        likelihood: Likelihood::Likely,
-        rule: "pressure on instruction fetch: 12.5 misses of a 32 KiB L1i".to_owned(),
-        source: "BOLT's documentation".to_owned(),
-        ceiling_percent: Some(64.0),
-        next: Lever::Layout,
-    };
-    let part = |scope: &str, verdict| Diagnosed {
-        layout: Some(layout([12.5, 3.25, 2.0], 124.0, 61)),
-        verdict,
-        ..Diagnosed::of(Some(scope.to_owned()))
-    };
-    optimization.diagnosis = Some(Diagnosis {
-        evidence: Evidence::Simulated,
-        source: "baseline, 100,000 requests of workload `train`".to_owned(),
-        user_share: Some(0.64),
-        parts: vec![part("reactor-0 (91 %)", Some(verdict)), part("all threads", None)],
-        shifts: Vec::new(),
-        watched: None,
-        notes: vec!["libc.so.6 has no symbols".to_owned()],
-    });
+    optimization.diagnosis = Some(sample::diagnosis());
     let foretelling = |expected, now: [f64; 3]| Foretelling {
         source: "baseline".to_owned(),
-        before: layout([12.5, 3.25, 2.0], 124.0, 61),
-        now: layout(now, 83.7, 17),
+        before: sample::layout([12.5, 3.25, 2.0], 124.0, 61),
+        now: sample::layout(now, 83.7, 17),
         replayed: 900_000,
         expected,
         rule: "by a rule".to_owned(),
@@ -416,9 +380,9 @@ fn an_arm_of_one_layout_is_told_with_what_the_interval_does_not_know() {
 #[test]
 fn what_a_target_takes_idle_stands_beside_its_cpu() {
     let mut window = sample::window("baseline", 1, 1.0);
-    assert!(!words(&window_page(&window)).contains("taken idle"));
+    assert!(!words(&documents::window(&window).html()).contains("taken idle"));
     window.facts.idle_cores = Some(0.031);
-    let page = words(&window_page(&window));
+    let page = words(&documents::window(&window).html());
     assert!(page.contains("taken idle, before the window") && page.contains("0.031"), "{page}");
     assert!(page.contains("CPU per record beyond that"), "{page}");
 }
@@ -603,8 +567,8 @@ fn hostile_texts_stay_texts() {
         optimization_page(&hostile, &windows),
         comparison_page(&hostile.comparisons[0], &windows),
         comparison_page(&hostile.comparisons[1], &windows),
-        window_page(&window),
-        window_page(&windows[HOSTILE]),
+        documents::window(&window).html(),
+        documents::window(&windows[HOSTILE]).html(),
     ];
     for page in pages {
         let html = check(&page);
@@ -766,7 +730,7 @@ fn an_optimisation_that_broke_off_is_still_a_page() {
 
 #[test]
 fn a_saturated_window_tells_no_percentile() {
-    let page = window_page(&sample::saturated_window());
+    let page = documents::window(&sample::saturated_window()).html();
     let html = check(&page);
     let words = words(&page);
     assert!(
@@ -784,7 +748,7 @@ fn an_empty_window_is_sentences() {
     window.facts = WindowFacts::default();
     window.latencies = hone_record::Latencies::default();
     window.series.clear();
-    let page = window_page(&window);
+    let page = documents::window(&window).html();
     let html = check(&page);
     assert_eq!(select(&html, "svg.plot").len(), 0);
     let words = words(&page);
@@ -829,7 +793,7 @@ fn numbers_that_are_none_never_reach_a_page() {
     check(&page);
     assert!(!words(&page).contains("NaN") && !words(&page).contains("inf "));
     for window in windows.values().take(3) {
-        check(&window_page(window));
+        check(&documents::window(window).html());
     }
 }
 
@@ -840,7 +804,7 @@ fn one_sample_makes_a_page() {
     hdr.record_ns(5_000);
     window.latencies.intended_to_ack = hdr;
     window.series.truncate(1);
-    check(&window_page(&window));
+    check(&documents::window(&window).html());
 }
 
 #[test]
@@ -851,7 +815,7 @@ fn the_same_records_give_the_same_page() {
 
 #[test]
 fn a_capacity_is_a_sentence_a_curve_and_every_window() {
-    let page = capacity_page(&sample::capacity());
+    let page = documents::capacity(&sample::capacity()).html();
     let html = check(&page);
     let text = words(&page);
     assert!(text.contains("p99 <= 10.0 ms holds up to 2,828 requests/s and breaks by 3,364."), "{text}");
@@ -861,7 +825,7 @@ fn a_capacity_is_a_sentence_a_curve_and_every_window() {
     let mut twice = sample::capacity();
     let again = twice.points[3].clone();
     twice.points.push(hone_record::CurvePoint { held: Some(false), why: Some("late".to_owned()), ..again });
-    let html = check(&capacity_page(&twice));
+    let html = check(&documents::capacity(&twice).html());
     let rows: Vec<String> = select(&html, "tbody tr").into_iter().map(text_of).collect();
     let of_a_rate: Vec<&String> = rows.iter().filter(|row| row.starts_with("2,828")).collect();
     assert_eq!(of_a_rate.len(), 1, "a rate has one row: {rows:?}");
@@ -870,14 +834,14 @@ fn a_capacity_is_a_sentence_a_curve_and_every_window() {
     nothing.points.clear();
     (nothing.held_requests_per_s, nothing.failed_requests_per_s) = (None, None);
     nothing.end = hone_record::CapacityEnd::BrokenOff { why: "the target closed the connection".to_owned() };
-    let page = capacity_page(&nothing);
+    let page = documents::capacity(&nothing).html();
     check(&page);
     assert!(words(&page).contains("broken off: the target closed the connection"));
 }
 
 #[test]
 fn a_sweep_says_what_a_batch_brings() {
-    let page = curve_page(&sample::curve());
+    let page = documents::curve(&sample::curve()).html();
     let html = check(&page);
     let text = words(&page);
     assert!(
@@ -892,7 +856,7 @@ fn a_sweep_says_what_a_batch_brings() {
 
 #[test]
 fn a_load_run_tells_rules_events_consumers_and_environment() {
-    let page = window_page(&sample::eventful());
+    let page = documents::window(&sample::eventful()).html();
     let html = check(&page);
     let text = words(&page);
     for expected in [
@@ -929,7 +893,7 @@ fn carried(html: &Html) -> BTreeMap<String, String> {
 #[test]
 fn a_story_has_every_altitude_percentiles_predictions_and_its_numbers() {
     let story = sample::story();
-    let page = story_page(&story);
+    let page = documents::story(&story).html();
     let html = check(&page);
     let shown = words(&page);
     for wanted in [
@@ -967,7 +931,7 @@ fn a_story_has_every_altitude_percentiles_predictions_and_its_numbers() {
 
 #[test]
 fn a_story_of_nothing_and_one_of_foreign_words_are_pages_too() {
-    check(&story_page(&Story::default()));
+    check(&documents::story(&Story::default()).html());
     let mut story = sample::story();
     for chapter in &mut story.chapters {
         let bad = "<script>alert(1)</script> \" onload='x' \u{202e}".to_owned();
@@ -977,7 +941,7 @@ fn a_story_of_nothing_and_one_of_foreign_words_are_pages_too() {
         [why, run, who, experiment].into_iter().for_each(|field| field.clone_from(&bad));
         chapter.entry.ratio = Some([f64::NAN, f64::INFINITY, -1.0]);
     }
-    let page = story_page(&story);
+    let page = documents::story(&story).html();
     check(&page);
     assert!(!page.contains("<script>alert"));
 }
@@ -986,12 +950,12 @@ fn a_story_of_nothing_and_one_of_foreign_words_are_pages_too() {
 fn the_pages_of_runs_carry_their_numbers() {
     let (optimization, windows) = sample::optimization();
     let story = sample::story();
-    let html = check(&optimization_story(&optimization, &windows, &story));
+    let html = check(&documents::optimization(&optimization, &windows, Some(&story)).html());
     assert_eq!(
         (carried(&html).len(), select(&html, "#percentiles").len(), select(&html, "#foretold").len()),
         (3, 1, 1)
     );
-    let html = check(&comparison_story(&optimization.comparisons[0], &windows, &story));
+    let html = check(&documents::comparison(&optimization.comparisons[0], &windows, Some(&story)).html());
     assert_eq!(carried(&html).len(), 3);
 }
 
@@ -1018,7 +982,7 @@ fn tuned_story(tuning: &hone_record::Tuning) -> Story {
 #[test]
 fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
     let (tuning, windows) = sample::tuning();
-    let page = tuning_story(&tuning, &windows, &tuned_story(&tuning));
+    let page = documents::tuning(&tuning, &windows, Some(&tuned_story(&tuning))).html();
     let html = check(&page);
     let shown = words(&page);
     for wanted in [
@@ -1044,11 +1008,9 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
     }
     let fates: Vec<String> = select(&html, "#tried td:last-child").into_iter().map(text_of).collect();
     assert_eq!(fates, ["kept", "not shown", "kept", "rejected", "not shown"], "by altitude");
-    check(&tuning_page(&tuning, &windows));
-    check(&tuning_page(
-        &hone_record::Tuning { first: Default::default(), together: None, ..tuning },
-        &Windows::new(),
-    ));
+    check(&documents::tuning(&tuning, &windows, None).html());
+    let bare = hone_record::Tuning { first: Default::default(), together: None, ..tuning };
+    check(&documents::tuning(&bare, &Windows::new(), None).html());
 }
 
 /// No two of its windows had the same load.
@@ -1059,7 +1021,7 @@ fn of_a_load_that_climbs_the_capacity_is_told_and_nothing_else() {
     let climb =
         hone_record::Climb { slo, to_requests_per_s: 64_000.0, growth: 2.0, step_s: 1.0, rest_s: 0.1 };
     tuning.workload = tuning.workload.climbing(climb);
-    let page = tuning_page(&tuning, &windows);
+    let page = documents::tuning(&tuning, &windows, None).html();
     let html = check(&page);
     let rows: Vec<String> = select(&html, "#states tbody th").into_iter().map(text_of).collect();
     assert_eq!(rows, ["windows", "capacity, requests/s"]);
@@ -1076,11 +1038,11 @@ fn a_story_has_its_heatmaps_capacities_and_curves() {
         curves: vec![sample::curve(), sample::curve()],
         ..sample::story()
     };
-    let html = check(&story_page(&story));
+    let html = check(&documents::story(&story).html());
     assert_eq!(select(&html, "svg.heat-picture").len(), 2);
     assert_eq!(select(&html, "#capacity-2 svg.plot.wide").len(), 2);
     assert_eq!(select(&html, "#curve-2 svg.plot.wide").len(), 2);
-    let shown = words(&story_page(&story));
+    let shown = words(&documents::story(&story).html());
     assert!(shown.contains("holds up to 2,828 requests/s and breaks by 3,364"), "{shown}");
     assert!(shown.contains("before: hone-broker") && shown.contains("after: hone-broker"), "{shown}");
 }

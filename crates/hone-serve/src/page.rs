@@ -14,6 +14,7 @@ use hone_experiment::ending::Usage;
 use hone_experiment::folder::{RESULTS, read_record};
 use hone_experiment::ledger;
 use hone_experiment::reader::{self, Caller, Reader, record as record_by};
+use hone_report::{Document, documents};
 
 /// What a page is made of.
 pub enum Source {
@@ -72,7 +73,7 @@ pub fn story_of(source: &Source) -> Result<Story> {
         Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?, &Caller)),
         Some("story") => read_record(record),
         _ => bail!(Usage(format!(
-            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, gate, tune, batch prove, host try \
+            "{} is no run that tried something: --comment and --json are for those of optimize, gate, tune, batch prove, host try \
              and compare, and for a ledger",
             record.display()
         ))),
@@ -129,39 +130,43 @@ pub fn page_path(record: &Path) -> PathBuf {
 /// The page of a record, which says itself what it holds.
 ///
 /// # Errors
-/// When it, or a window that it rests on, can't be read, and where there is no page of its kind.
+/// As of [`document`].
 pub fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
-    page_beside(record, reader, Beside::default())
+    Ok(document(record, reader, Beside::default())?.html())
 }
 
-/// The same with what stands beside a story.
-pub fn page_beside(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<String> {
+/// A record as a document, with what stands beside a story.
+///
+/// # Errors
+/// When it, or a window that it rests on, can't be read, and where there is no document of its kind.
+pub fn document(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Document> {
     let folder = folder_of(record);
     match kind_of(record, reader)?.as_deref() {
         Some("optimization") => {
             let found: Optimization = record_by(reader, record)?;
             let windows =
                 windows(folder, reader, found.comparisons.iter().flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::optimization_story(
+            Ok(documents::optimization(
                 &found,
                 &windows,
-                &beside.add_to(story::of_optimization(folder, &found, reader)),
+                Some(&beside.add_to(story::of_optimization(folder, &found, reader))),
             ))
         }
         Some("comparison") => {
             let found: Comparison = record_by(reader, record)?;
             let windows = windows(folder, reader, &found.pairs)?;
             let told = beside.add_to(story::of_comparison(folder, &found, reader));
-            Ok(hone_report::comparison_story(&found, &windows, &told))
+            Ok(documents::comparison(&found, &windows, Some(&told)))
         }
         Some("commit-gate") => {
             let found: CommitGate = record_by(reader, record)?;
             let told = beside.add_to(story::of_gate(folder, &found, reader));
             match &found.comparisons[..] {
                 [only] => {
-                    Ok(hone_report::comparison_story(only, &windows(folder, reader, &only.pairs)?, &told))
+                    let windows = windows(folder, reader, &only.pairs)?;
+                    Ok(documents::comparison(only, &windows, Some(&told)))
                 }
-                _ => Ok(hone_report::story_page(&told)),
+                _ => Ok(documents::story(&told)),
             }
         }
         Some("proof") => {
@@ -169,14 +174,14 @@ pub fn page_beside(record: &Path, reader: &dyn Reader, beside: Beside) -> Result
             let comparisons = found.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
             let told = beside.add_to(story::of_proof(folder, &found, reader));
-            Ok(hone_report::proof_story(&found, &windows, &told))
+            Ok(documents::proof(&found, &windows, Some(&told)))
         }
         Some("host-trial") => {
             let found: HostTrial = record_by(reader, record)?;
             let comparisons = found.tried.iter().chain(&found.together).map(|knob| &knob.comparison);
             let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
             let told = beside.add_to(story::of_host_trial(folder, &found, reader));
-            Ok(hone_report::host_trial_story(&found, &windows, &told))
+            Ok(documents::host_trial(&found, &windows, Some(&told)))
         }
         Some("tuning") => {
             let found: Tuning = record_by(reader, record)?;
@@ -184,15 +189,15 @@ pub fn page_beside(record: &Path, reader: &dyn Reader, beside: Beside) -> Result
             let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, reader, comparisons.flat_map(|comparison| &comparison.pairs))?;
             let told = beside.add_to(story::of_tuning(folder, &found, reader));
-            Ok(hone_report::tuning_story(&found, &windows, &told))
+            Ok(documents::tuning(&found, &windows, Some(&told)))
         }
-        Some("capacity") => Ok(hone_report::capacity_page(&record_by(reader, record)?)),
-        Some("curve") => Ok(hone_report::curve_page(&record_by(reader, record)?)),
-        Some("window") => Ok(hone_report::window_page(&record_by(reader, record)?)),
-        Some("story") => Ok(hone_report::story_page(&beside.add_to(record_by(reader, record)?))),
-        Some("diagnosis") => Ok(hone_report::diagnosis_page(&record_by(reader, record)?)),
-        Some("heatmap") => Ok(hone_report::heatmap::html(&record_by(reader, record)?)),
-        Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
+        Some("capacity") => Ok(documents::capacity(&record_by(reader, record)?)),
+        Some("curve") => Ok(documents::curve(&record_by(reader, record)?)),
+        Some("window") => Ok(documents::window(&record_by(reader, record)?)),
+        Some("story") => Ok(documents::story(&beside.add_to(record_by(reader, record)?))),
+        Some("diagnosis") => Ok(documents::diagnosis(&record_by(reader, record)?)),
+        Some("heatmap") => Ok(documents::heatmap(&record_by(reader, record)?)),
+        Some(other) => bail!("{} holds a `{other}`, of which there is no report", record.display()),
         None => bail!("{} is not a Hone record", record.display()),
     }
 }

@@ -313,18 +313,14 @@ fn a_tuning_is_told_whole_in_every_form() {
     let report = |words: &[&str]| hone_in(dir.path(), &[&["report", "runs/orders-001"], words].concat());
     let markdown = report(&["curve.json", "--markdown"]).expect_code(0).stdout;
     for wanted in [
-        "**Saved at this load: ",
-        "Before the first change: ",
-        "| tried | where | why | hoped to save | ratio | beside the others | in the end |",
-        "| kept, not shown again |",
-        "| the product of these | | | | | 0.580 | |",
+        "Saved at this load: ",
+        "## Where the time went, before the first change",
+        "| the product of these | – | – | – | 0.580 | – |",
         "| all that was kept, against the first state |",
         "A build can change at most",
         "## Foretold, and found",
-        "- Heatmap. hone-broker: 40 pages",
-        "- Capacity of target: ",
-        "- Curve of target: 6 windows",
-        "- **binary: build pgo**: not shown again.",
+        "hone-broker",
+        "Not shown again beside the others: build pgo",
     ] {
         assert!(markdown.contains(wanted), "{wanted}: {markdown}");
     }

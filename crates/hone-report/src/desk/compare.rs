@@ -4,11 +4,11 @@ use hone_record::{Comparison, Metric, SavedComparison, SavedEstimate, SavedFindi
 
 use super::list::select;
 use super::{Around, Tab, document, link};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// Windows of two sides that were measured at other times. `primary` is told first, `metrics` may be chosen in its place; `sides` are the names of
 /// the sides in addresses, and the addresses of their own pages.

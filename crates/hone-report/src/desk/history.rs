@@ -4,11 +4,11 @@ use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, 
 
 use super::list::{encoded, select};
 use super::{Around, Tab, document, link, link_to, when};
-use crate::escape::{Element, Markup, el};
 use crate::plot::over;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, figure as plotted, no_figure, paragraph, section};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// The lines that can be followed.
 pub fn history_lines(lines: &[HistoryLine], around: &Around) -> String {

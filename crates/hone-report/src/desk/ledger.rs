@@ -4,11 +4,11 @@ use hone_record::{LedgerEntry, ShelfFilter};
 
 use super::list::{Pager, encoded, pages};
 use super::{Around, Tab, document, link, when};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// A line that is not as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, Verdict};
 
 use super::{Around, Tab, document, link, link_to, when};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, section};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// Addresses of the pages beside this one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

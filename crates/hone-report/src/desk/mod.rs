@@ -12,8 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::escape::{Element, Markup, el};
-use crate::page::STYLE;
+use crate::document::STYLE;
+use crate::tree::{Element, Markup, el};
 use crate::{heatmap, quantity};
 
 pub use compare::{saved, side_by_side};

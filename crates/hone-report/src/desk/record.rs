@@ -3,10 +3,10 @@
 use hone_record::ShelfRecord;
 
 use super::{Around, Tab, bar, document, link, link_to, skip, when};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity;
 use crate::table::{Cell, Table};
+use crate::tree::{Element, Markup, el};
 
 /// More of a file is not put into a page.
 const MOST_SHOWN_BYTES: usize = 200 << 10;

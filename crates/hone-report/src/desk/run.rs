@@ -4,10 +4,10 @@ use hone_record::{Metric, RunProgress, RunStage, RunState, ShelfRecord};
 
 use super::list::{encoded, state, table};
 use super::{Around, Tab, document, link, link_to, script, when};
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// Figures of a window that tell how a run is going.
 const TOLD: [Metric; 4] = [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRecord, Metric::Throughput];

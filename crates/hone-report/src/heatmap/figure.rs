@@ -6,9 +6,9 @@ use hone_format::exact_bytes;
 use hone_record::{HeatSource, Heatmap, joined_name};
 
 use super::words::side;
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{NONE, percent};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;

@@ -12,8 +12,8 @@ use hone_record::{HEAT_DECADES, HeatPlace, HeatSource, Heatmap, joined_name};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::escape::{Element, Markup, el};
-use crate::page::STYLE;
+use crate::document::{Document, STYLE};
+use crate::tree::{Element, Markup, el};
 
 pub use grid::{Grid, Row, grid};
 pub use png::png;
@@ -25,16 +25,20 @@ pub(crate) const OWN_STYLE: &str = include_str!("heatmap.css");
 /// The one script, which changes what is shown and loads nothing.
 pub(crate) const SCRIPT: &str = include_str!("heatmap.js");
 
-/// The page of a heatmap. Works from a file, without a network.
-pub fn html(map: &Heatmap) -> String {
-    let title = format!("{} – heatmap – Hone", words::title(map));
-    let main = el("main")
-        .child(viewer(map))
+/// A heatmap. Its page can be zoomed, and works from a file, without a network.
+pub(crate) fn document(map: &Heatmap) -> Document {
+    let facts = el("main")
         .child(figure::curves(map))
         .children(figure::moved(map))
         .child(figure::sets(map))
         .children(words::tables(map))
         .child(words::notes(map));
+    Document::new(&words::title(map), words::header(map), facts.clone()).with_page(page(map, facts))
+}
+
+fn page(map: &Heatmap, facts: Element) -> String {
+    let title = format!("{} – heatmap – Hone", words::title(map));
+    let main = el("main").child(viewer(map)).child(facts.inner().clone());
     let body = el("body").child(words::header(map)).child(main).child(data(map)).child(script());
     let html = el("html").attr("lang", "en").child(head(&title)).child(body);
     Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
@@ -74,7 +78,7 @@ fn head(title: &str) -> Element {
         "<meta name=\"color-scheme\" content=\"light dark\">",
     ];
     el("head")
-        .child(Markup::open("meta", "http-equiv", "Content-Security-Policy", "content", &policy))
+        .child(el("meta").attr("http-equiv", "Content-Security-Policy").attr("content", &policy))
         .children(meta.map(Markup::constant))
         .child(el("title").text(title))
         .child(el("style").child(Markup::constant(STYLE)).child(Markup::constant(OWN_STYLE)))

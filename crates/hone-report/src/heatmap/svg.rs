@@ -6,7 +6,7 @@ use hone_record::Heatmap;
 use super::colour::{STEPS, css, on_dark, on_paper, step};
 use super::grid::{Row, grid};
 use super::words::side;
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 const ROWS: usize = 48;
 const COLUMNS: u64 = 64;

@@ -3,9 +3,9 @@
 use hone_format::exact_bytes;
 use hone_record::{HeatPlace, HeatSource, Heatmap};
 
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{count, percent};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// Rows of the tables.
 const MOST_ROWS: usize = 40;

@@ -5,9 +5,9 @@ use hone_record::{Comparison, Estimate, Judgement};
 use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, label, line, path, rectangle, text_width};
 use super::mark;
 use super::scale::{self, Scale};
-use crate::escape::Markup;
 use crate::quantity;
 use crate::sentence;
+use crate::tree::Markup;
 
 /// The plot; `None` when nothing was estimated.
 pub(crate) fn plot(

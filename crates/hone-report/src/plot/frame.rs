@@ -1,7 +1,7 @@
 //! What all plots share: the two sizes, the SVG around a drawing, axes, lines, legends.
 
 use super::scale;
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// Units of a wide drawing are about the pixels of a desktop page, those of a narrow one the pixels of a phone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

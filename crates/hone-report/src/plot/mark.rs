@@ -3,7 +3,7 @@
 use hone_record::Verdict;
 
 use super::frame::coordinate;
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// The mark of a verdict around a point, about 14 units wide: a disc with a tick, a square with a cross, a diamond
 /// with two bars, an empty ring.

@@ -4,7 +4,7 @@ use hone_record::ChangePoint;
 
 use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, coordinate, label, line};
 use super::scale::{self, Scale};
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// A drawing of values in an order.
 #[derive(Debug)]

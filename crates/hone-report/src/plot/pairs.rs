@@ -6,10 +6,10 @@ use super::forest::tick_name;
 use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, coordinate, label, line, path, rectangle};
 use super::mark;
 use super::scale::{self, Scale};
-use crate::escape::{Markup, el};
 use crate::evidence::log_ratio;
 use crate::quantity;
 use crate::sentence;
+use crate::tree::{Markup, el};
 
 /// The plot; `None` when no pair has a ratio of the primary metric.
 pub(crate) fn plot(id: &str, title: &str, comparison: &Comparison) -> Option<Markup> {

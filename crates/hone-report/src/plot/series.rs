@@ -5,8 +5,8 @@ use hone_record::{Event, SeriesPoint};
 use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, line, path};
 use super::scale::{self, Scale};
 use super::spectrum::latency_ticks;
-use crate::escape::Markup;
 use crate::quantity;
+use crate::tree::Markup;
 
 /// One window's series.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use hone_record::Hdr;
 
 use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, path};
 use super::scale::{self, Scale};
-use crate::escape::Markup;
 use crate::quantity::{TimeUnit, plain};
+use crate::tree::Markup;
 
 /// Samples that must lie beyond a quantile before its line is drawn at full strength; the same number that a
 /// percentile needs to be told in a table.

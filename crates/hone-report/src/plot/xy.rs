@@ -2,7 +2,7 @@
 
 use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, line, path, rectangle};
 use super::scale::{self, Scale};
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// One figure along the axis.
 #[derive(Debug)]

@@ -3,14 +3,14 @@
 use hone_record::{Artifact, Optimization, ProfileApplied, ProfileProof, StepReceipt};
 
 use super::{absent, command, paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
+use crate::tree::{Element, Markup, el};
 
 /// The section.
 pub(crate) fn of(optimization: &Optimization) -> Element {
     let Optimization { artifacts, steps, .. } = optimization;
-    let section = section("builds", "The builds");
+    let section = section("builds", "The builds").detail();
     let Some((baseline, _)) = artifacts.split_first() else {
         return section.child(absent("The record holds no build."));
     };

@@ -3,8 +3,8 @@
 use hone_record::{Ceiling, Comparison, Workload};
 
 use super::{absent, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity;
+use crate::tree::{Element, Markup, el};
 
 /// The section; the comparisons know what each workload counts. One that none was judged with counts as the training does: the
 /// loads of a target are of one kind.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hone_record::{Durability, Environment, Machine, PmuState, Workload};
 
 use super::{paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 use crate::{quantity, sentence};
 
 /// What an acknowledgement promised under these loads; nothing where there are none and the target states nothing.
@@ -14,6 +14,7 @@ pub(crate) fn durability(class: &Durability, loads: &[&Workload]) -> Option<Elem
     let has_acks = loads.iter().any(|load| load.engine.operations().is_none());
     let words = sentence::durability(class, has_acks)?;
     let section = section("durability", "Durability class")
+        .detail()
         .child(paragraph(&words))
         .child(paragraph("Figures of another class are another question: they are not compared with these."));
     Some(section)
@@ -36,7 +37,7 @@ pub(crate) fn machine(machine: &Machine) -> Element {
     table.fact("perf_event_paranoid", &paranoid);
     table.fact("load average, 1 min", &quantity::significant(machine.load_average_1m));
     table.fact("stolen CPU time since boot", &quantity::percent(machine.steal_share));
-    section("machine", "The machine").child(table.finish())
+    section("machine", "The machine").detail().child(table.finish())
 }
 
 /// What a window ran against, as the cluster tells; and how hard the machine was pressed.
@@ -56,6 +57,7 @@ pub(crate) fn environment(found: &Environment) -> Element {
         found.pressure.iter().map(|(name, share)| format!("{name} {}", quantity::percent(*share))).collect();
     table.fact("time in which some task waited for", known(&pressure.join(", ")));
     section("environment", "The environment")
+        .detail()
         .child(table.finish())
         .children(settings("Settings of the topic that are not defaults", &found.topic_config))
         .children(settings("Settings of the broker that are not defaults", &found.broker_config))

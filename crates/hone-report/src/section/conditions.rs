@@ -2,10 +2,10 @@
 
 use hone_record::{Comparison, Window};
 
-use crate::escape::{Element, Markup};
 use crate::evidence::Evidence;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup};
 
 /// The table; `None` when no window is at hand.
 pub(crate) fn of(comparison: &Comparison, evidence: &Evidence) -> Option<Element> {

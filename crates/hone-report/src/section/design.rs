@@ -3,8 +3,8 @@
 use hone_record::{Comparison, Pilot};
 
 use super::{paragraph, section};
-use crate::escape::{Element, el};
 use crate::quantity;
+use crate::tree::{Element, el};
 
 /// Of a comparison; nothing when two targets were compared without builds, budget or rule.
 pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
@@ -42,6 +42,7 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
     let list = || el("ul").children(facts.iter().map(|fact| el("li").text(fact)));
     (!facts.is_empty()).then(|| {
         section("design", "How it was laid out")
+            .detail()
             .child(paragraph("Fixed before the first A/B window, in design.json of the run's folder."))
             .child(list())
     })

@@ -5,9 +5,9 @@ use hone_record::{
 };
 
 use super::{paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
+use crate::tree::{Element, Markup, el};
 
 /// Structures of which more would be a list: two first levels and the pages.
 const STRUCTURES: [&str; 3] = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];

@@ -3,10 +3,10 @@
 use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
 use super::{absent, command, paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// The sections; none of other targets.
 pub(crate) fn of(account: Option<&GoAccount>) -> Vec<Element> {

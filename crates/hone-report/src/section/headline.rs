@@ -6,8 +6,8 @@ use hone_record::{
 };
 
 use super::{in_order, is_ground, paragraph, rates};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
+use crate::tree::{Element, Markup, el};
 use crate::{quantity, sentence};
 
 /// Of an optimisation: the decision, the first comparison's verdict, then the others'.

@@ -3,9 +3,9 @@
 use hone_record::{BatchState, HostTrial, Metric, StallCounts, TriedKnob, Verdict};
 
 use super::{paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity;
 use crate::table::{Cell, Column, Table, lines};
+use crate::tree::{Element, Markup, el};
 
 /// The metrics of a row, and the quantile of those that have one.
 const METRICS: [(Metric, Option<f64>); 4] = [

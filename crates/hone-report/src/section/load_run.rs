@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use hone_record::{BatchSource, CpuSeconds, MemoryCounted, Metric, Outcome, TargetMemory, Window};
 
 use super::{absent, figure, no_figure, results, section};
-use crate::escape::{Element, Markup};
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
 use crate::plot::{Stroke, legend, series, spectrum};
 use crate::quantity::{self, NBSP, NONE};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup};
 
 /// The section.
 pub(crate) fn of(window: &Window) -> Element {
@@ -17,7 +17,7 @@ pub(crate) fn of(window: &Window) -> Element {
         .children(required(window))
         .child(facts(window))
         .child(latencies(window))
-        .child(seconds(window))
+        .child(seconds(window).detail())
         .children(happened(window))
         .children(consumers(window))
         .children(batches(window))

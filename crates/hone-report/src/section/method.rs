@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hone_record::{Comparison, Engine, Mode, Optimization, PairOutcome, Window, Workload};
 
 use super::{paragraph, results, section};
-use crate::escape::{Element, el};
+use crate::tree::{Element, el};
 
 /// Of an optimisation.
 pub(crate) fn of_optimization(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> Element {
@@ -36,7 +36,7 @@ pub(crate) fn of_window(window: &Window) -> Element {
         network,
         target_sentence(None),
     ];
-    section("method", "How to read this page").child(reading_latency()).child(list(&limits))
+    section("method", "How to read this page").detail().child(reading_latency()).child(list(&limits))
 }
 
 /// Of windows at many rates.
@@ -50,11 +50,12 @@ pub(crate) fn of_rates(address: &str) -> Element {
         },
         target_sentence(None),
     ];
-    section("method", "How to read this page").child(reading_latency()).child(list(&limits))
+    section("method", "How to read this page").detail().child(reading_latency()).child(list(&limits))
 }
 
 fn page(comparisons: &[Comparison], limits: &[&str]) -> Element {
     section("method", "How to read this page")
+        .detail()
         .child(reading_latency())
         .children(READING.iter().map(|text| paragraph(text)))
         .children(results::rules(comparisons))
@@ -162,8 +163,8 @@ fn is_embedded_broker(optimization: &Optimization) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::escape::Markup;
     use crate::sample;
+    use crate::tree::Markup;
 
     #[test]
     fn loopback_is_said_when_it_is_so() {

@@ -23,7 +23,7 @@ pub(crate) mod workloads;
 
 use hone_record::{Comparison, Optimization};
 
-use crate::escape::{Element, Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// The comparisons as a reader asks for them: that of the best variant first, those of mere ground last.
 pub(crate) fn in_order(optimization: &Optimization) -> Vec<&Comparison> {

@@ -3,8 +3,8 @@
 use hone_record::{Capacity, Curve, CurveOver, Heatmap, Story};
 
 use super::{paragraph, rates, section};
-use crate::escape::Element;
 use crate::heatmap;
+use crate::tree::Element;
 
 /// A section for each.
 pub(crate) fn of(story: &Story) -> Vec<Element> {

@@ -3,9 +3,9 @@
 use hone_record::{BatchState, Comparison, Estimate, Proof, ProofStep, Replica, TopicFigures};
 
 use super::{absent, paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
+use crate::tree::{Element, Markup, el};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;

@@ -3,11 +3,11 @@
 use hone_record::{Capacity, CapacityEnd, Curve, CurveOver, CurvePoint, Metric, Outcome};
 
 use super::{figure, no_figure, paragraph, section};
-use crate::escape::{Element, Markup};
 use crate::plot::xy::{self, Chart, Line};
 use crate::plot::{Stroke, legend};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup};
 
 /// The result of a search, in a sentence.
 pub(crate) fn knee_sentence(found: &Capacity) -> String {

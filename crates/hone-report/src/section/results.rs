@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use hone_record::{Comparison, Estimate, Hdr, Judgement, Metric, PairKind, PairOutcome, Window};
 
 use super::{conditions, figure, no_figure, section};
-use crate::escape::{Element, Markup, el};
 use crate::evidence::{Arm, CountedPair, Evidence, log_ratio, merged};
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
 use crate::plot::{Stroke, forest, legend, mark, pairs, series, spectrum};
 use crate::quantity::{self, NBSP, NONE, TimeUnit};
 use crate::sentence;
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// The section of a comparison; `id` must be unique in the page.
 pub(crate) fn of(
@@ -23,12 +23,12 @@ pub(crate) fn of(
     let evidence = Evidence::of(comparison, windows);
     section(id, title)
         .child(figures(comparison, &evidence))
-        .child(dropped(comparison))
+        .child(dropped(comparison).detail())
         .child(forest(id, comparison))
-        .child(spectrum(id, comparison, &evidence))
-        .child(pairs(id, comparison))
-        .child(series(id, comparison, &evidence))
-        .children(conditions::of(comparison, &evidence))
+        .child(spectrum(id, comparison, &evidence).detail())
+        .child(pairs(id, comparison).detail())
+        .child(series(id, comparison, &evidence).detail())
+        .children(conditions::of(comparison, &evidence).map(Element::detail))
 }
 
 /// The title of a comparison's section, where the page is of one pair of arms.
@@ -161,7 +161,7 @@ fn ratio_with_interval(estimate: &Estimate) -> Markup {
     Markup::default()
         .with(el("span").class("ratio").text(&quantity::ratio(estimate.ratio)))
         .with(el("span").class("small change").text(&format!("({})", quantity::change(estimate.ratio))))
-        .with(el("span").class("small").text(&format!("{low} to {high}")))
+        .with(el("span").class("small").text(&format!("[{low}, {high}]")))
 }
 
 /// A metric without a judgement: the reason when there is one, else its values without a claim; `None` when the

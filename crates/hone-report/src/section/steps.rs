@@ -3,12 +3,12 @@
 use hone_record::StepReceipt;
 
 use super::{absent, command, section};
-use crate::escape::{Element, el};
 use crate::quantity;
+use crate::tree::{Element, el};
 
 /// The section.
 pub(crate) fn of(steps: &[StepReceipt]) -> Element {
-    let section = section("steps", "Steps and commands");
+    let section = section("steps", "Steps and commands").detail();
     if steps.is_empty() {
         return section.child(absent("The record holds no step."));
     }

@@ -10,10 +10,10 @@ use hone_record::{
 };
 
 use super::{absent, paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
+use crate::tree::{Element, Markup, el};
 
 /// A page opens slowly with more than this inside; the rest lies in the run's folder.
 const MOST_BYTES: usize = 24 << 20;
@@ -299,7 +299,8 @@ pub(crate) fn downloads(story: &Story) -> Element {
             .text(name);
         item.child(link).text(&format!(", {}: {what}", quantity::bytes(text.len() as u64)))
     });
-    let mut section = section("numbers", "The numbers, to take along").child(el("ul").children(links));
+    let mut section =
+        section("numbers", "The numbers, to take along").child(el("ul").class("downloads").children(links));
     if !story.heads.is_empty() {
         section = section
             .child(paragraph("The ledger ended with this when the page was made:"))

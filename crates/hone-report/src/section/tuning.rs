@@ -3,9 +3,9 @@
 use hone_record::{BatchState, Hope, Tuned, TunedChange, Tuning};
 
 use super::{absent, ceiling, paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// What the look at the first state has seen: by which part of the system the CPU goes, and what of.
 pub(crate) fn first_look(tuning: &Tuning) -> Element {

@@ -5,10 +5,10 @@ use hone_record::{
 };
 
 use super::{paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
+use crate::tree::{Element, Markup, el};
 
 /// The section; none where one variant was made without trouble, of which the rest of the page tells.
 pub(crate) fn of(optimization: &Optimization) -> Option<Element> {

@@ -3,9 +3,9 @@
 use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
 
 use super::{paragraph, section};
-use crate::escape::{Element, Markup, el};
 use crate::quantity::{self, NBSP};
 use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
 
 /// Training next to judging loads.
 pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Element {
@@ -24,7 +24,7 @@ pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Elemen
         property(&mut table, &format!("topic {key}"), value, &all);
     }
     let same = judging.iter().any(|workload| loads_alike(training, workload));
-    let section = section("workloads", "What trained and what judged");
+    let section = section("workloads", "What trained and what judged").detail();
     let section = if same { section.child(warning()) } else { section };
     section.child(table.finish())
 }
@@ -38,7 +38,7 @@ pub(crate) fn alone(workload: &Workload) -> Element {
     for (key, value) in &workload.topic_config {
         table.fact(&format!("topic {key}"), value);
     }
-    section("workload", "The workload").child(table.finish())
+    section("workload", "The workload").detail().child(table.finish())
 }
 
 fn warning() -> Element {

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use hone_record::{
-    Altitude, BatchState, Chapter, Decision, Evidence, Expectation, Foretold, HeatCurve, HeatFunction,
-    HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, Hope, LedgerEntry,
-    ProofStep, RecordRef, RecordRole, Story, Together, Tuning, TuningStep, WindowRow,
+    Altitude, BatchState, Chapter, CodeLayout, Decision, Diagnosed, Diagnosis, Evidence, Expectation,
+    Footprint, Foretold, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection,
+    HeatSet, HeatSource, Heatmap, Hope, LayoutVerdict, LedgerEntry, Lever, Likelihood, Missed, ProofStep,
+    RecordRef, RecordRole, Story, Together, Tuning, TuningStep, WindowRow,
 };
 use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
@@ -976,5 +977,51 @@ pub(crate) fn heatmap() -> Heatmap {
     Heatmap {
         sides: vec![side(0x1000, 40, 4), side(0x40_0000, 12, 1)],
         notes: vec!["a note & more".to_owned()],
+    }
+}
+
+/// Code that ran, by what it missed.
+pub(crate) fn layout(misses: [f64; 3], taken: f64, pages: u64) -> CodeLayout {
+    let names = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];
+    let missed = |(name, per_1000): (&str, f64)| Missed { structure: name.to_owned(), per_1000 };
+    CodeLayout {
+        instructions: 1_000_000,
+        footprints: vec![
+            Footprint { unit_bytes: 64, units: [20, 214, 666, 1_842] },
+            Footprint { unit_bytes: 4_096, units: [5, 40, pages, pages + 20] },
+        ],
+        bytes_used_of_a_line: 38.6,
+        taken_per_1000: Some(taken),
+        ext_tsp: None,
+        lines_fetched_per_1000: None,
+        misses: names.into_iter().zip(misses).map(missed).collect(),
+        crowded_sets: 3,
+        repeated_share: 0.0,
+        objects: Vec::new(),
+    }
+}
+
+/// Why the sample service stalls.
+pub(crate) fn diagnosis() -> Diagnosis {
+    let verdict = LayoutVerdict {
+        likelihood: Likelihood::Likely,
+        rule: "pressure on instruction fetch: 12.5 misses of a 32 KiB L1i".to_owned(),
+        source: "BOLT's documentation".to_owned(),
+        ceiling_percent: Some(64.0),
+        next: Lever::Layout,
+    };
+    let part = |scope: &str, verdict| Diagnosed {
+        layout: Some(layout([12.5, 3.25, 2.0], 124.0, 61)),
+        verdict,
+        ..Diagnosed::of(Some(scope.to_owned()))
+    };
+    Diagnosis {
+        evidence: Evidence::Simulated,
+        source: "baseline, 100,000 requests of workload `train`".to_owned(),
+        user_share: Some(0.64),
+        parts: vec![part("reactor-0 (91 %)", Some(verdict)), part("all threads", None)],
+        shifts: Vec::new(),
+        watched: None,
+        notes: vec!["libc.so.6 has no symbols".to_owned()],
     }
 }

@@ -447,7 +447,7 @@ fn whole_story(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &
                 return Ok(Answer::json(<hone_record::Story as hone_record::Body>::KIND, &told));
             }
             let record = ShelfRecord { path: shown.path.clone(), ..ShelfRecord::default() };
-            Ok(Answer::page(desk::in_desk(&hone_report::story_page(&told), &record)))
+            Ok(Answer::page(desk::in_desk(&hone_report::documents::story(&told).html(), &record)))
         }
         Err(error) => {
             let why = without_paths(&format!("{error:#}"), path);

@@ -158,7 +158,7 @@ fn files(
     wish: &Wish,
 ) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let bytes = match form {
-        Form::Html => hone_report::heatmap::html(map).into_bytes(),
+        Form::Html => hone_report::documents::heatmap(map).html().into_bytes(),
         Form::Svg => hone_report::heatmap::svg(map).into_bytes(),
         Form::Png => hone_report::heatmap::png(map).map_err(anyhow::Error::msg)?,
         Form::Json => Envelope::new(map.clone()).to_text()?.into_bytes(),

@@ -9,7 +9,8 @@ use hone_record::Envelope;
 use crate::cmd::context::{CliContext, print};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::reader::Caller;
-use hone_serve::page::{Source, comment_of, find, has_a_story, keep, page_beside, page_path, story_of};
+use hone_report::{Document, documents};
+use hone_serve::page::{Source, comment_of, document, find, has_a_story, keep, page_path, story_of};
 use hone_serve::story::{self, Beside};
 
 /// Write one self-contained HTML page from a record, a run's folder, or a ledger.
@@ -51,9 +52,12 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     }
     let source = find(&arguments.path)?;
     let beside = Beside::read(&arguments.beside, &Caller)?;
+    if let (Source::Record(record), [_, ..]) = (&source, &arguments.beside[..]) {
+        has_a_story(record)?;
+    }
     if arguments.markdown || arguments.comment || cli.json {
         let text = match (arguments.markdown, arguments.comment) {
-            (true, _) => hone_document::story::markdown(&beside.add_to(story_of(&source)?)),
+            (true, _) => document_of(&source, beside)?.markdown(),
             (_, true) => comment_of(&source)?,
             _ => Envelope::new(beside.add_to(story_of(&source)?)).to_text()?,
         };
@@ -64,23 +68,19 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         }
         return Ok(Ending::Done);
     }
-    let page = match &source {
-        Source::Record(record) => {
-            if !arguments.beside.is_empty() {
-                has_a_story(record)?;
-            }
-            let page = arguments.output.unwrap_or_else(|| page_path(record));
-            keep(&page, &page_beside(record, &Caller, beside)?)?;
-            page
-        }
-        Source::Ledger(ledger) => {
-            let page = arguments.output.unwrap_or_else(|| ledger.with_file_name("story.html"));
-            let told = beside.add_to(story::of_ledger(ledger, &Caller)?);
-            keep(&page, &hone_report::story_page(&told))?;
-            page
-        }
-    };
+    let page = arguments.output.unwrap_or_else(|| match &source {
+        Source::Record(record) => page_path(record),
+        Source::Ledger(ledger) => ledger.with_file_name("story.html"),
+    });
+    keep(&page, &document_of(&source, beside)?.html())?;
     cli.progress.clear();
     print(&format!("{}\n", page.display()))?;
     Ok(Ending::Done)
+}
+
+fn document_of(source: &Source, beside: Beside) -> Result<Document> {
+    match source {
+        Source::Record(record) => document(record, &Caller, beside),
+        Source::Ledger(ledger) => Ok(documents::story(&beside.add_to(story::of_ledger(ledger, &Caller)?))),
+    }
 }

@@ -1,49 +1,25 @@
-//! The pages and their skeleton.
+//! Each kind of record becomes a document here, once.
 
 use std::collections::BTreeMap;
 
 use hone_record::{
-    Capacity, Comparison, Curve, Diagnosis, HostTrial, Optimization, Proof, Story, Tuning, Window, Workload,
+    Capacity, Comparison, Curve, Diagnosis, Heatmap, HostTrial, Optimization, Proof, Story, Tuning, Window,
+    Workload,
 };
 
-use crate::escape::{Element, Markup, el};
+use crate::document::Document;
 use crate::section::{
     builds, ceiling, circumstances, design, diagnosis, go, headline, host_trial, in_order, load_run, method,
     pictures, proof, rates, results, steps, story, tuning, variants, workloads,
 };
+use crate::tree::{Markup, el};
 
-/// The style sheet; part of the page.
-pub(crate) const STYLE: &str = include_str!("page.css");
-
-/// Constant heads. The policy is a second wall: even if something foreign came through, it could neither run nor load
-/// anything.
-const META: [&str; 4] = [
-    "<meta charset=\"utf-8\">",
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
-    "<meta name=\"color-scheme\" content=\"light dark\">",
-];
-
-/// The page of an optimisation. `windows` holds the windows of all its comparisons under the names that
-/// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
-pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> String {
-    optimization_with(optimization, windows, None)
-}
-
-/// The same, with what its story has beyond it: percentiles step by step, what was foretold, all numbers to take along.
-pub fn optimization_story(
-    optimization: &Optimization,
-    windows: &BTreeMap<String, Window>,
-    told: &Story,
-) -> String {
-    optimization_with(optimization, windows, Some(told))
-}
-
-fn optimization_with(
+/// An optimisation, with what led to it when it is known.
+pub fn optimization(
     optimization: &Optimization,
     windows: &BTreeMap<String, Window>,
     told: Option<&Story>,
-) -> String {
+) -> Document {
     let mut judging: Vec<&Workload> = Vec::new();
     for comparison in &optimization.comparisons {
         if judging.iter().all(|workload| workload.name != comparison.workload.name) {
@@ -59,7 +35,7 @@ fn optimization_with(
         } else {
             format!("{} against {} under “{}”", comparison.b, comparison.a, comparison.workload.name)
         };
-        results::of(&format!("comparison-{}", index + 1), &title, comparison, windows)
+        results::of(&format!("comparison-{}", index + 1), &title, comparison, windows).detail()
     });
     let main = el("main")
         .children(variants::of(optimization))
@@ -76,7 +52,7 @@ fn optimization_with(
         .child(method::of_optimization(optimization, windows))
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
-    document(&format!("{} – Hone", optimization.name), headline::optimization(optimization), main)
+    Document::new(&optimization.name, headline::optimization(optimization), main)
 }
 
 /// Of a story, what stands before the details of a single run.
@@ -86,22 +62,12 @@ fn before_details(told: Option<&Story>) -> Markup {
     Markup::default().with(story::percentiles(told)).with(foretold)
 }
 
-/// The page of a comparison. `windows` holds its windows under the names that [`hone_record::PairOutcome`] uses for
-/// them; a window that is not there is told as missing.
-pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Window>) -> String {
-    comparison_with(comparison, windows, None)
-}
-
-/// The same, with what its story has beyond it.
-pub fn comparison_story(comparison: &Comparison, windows: &BTreeMap<String, Window>, told: &Story) -> String {
-    comparison_with(comparison, windows, Some(told))
-}
-
-fn comparison_with(
+/// A comparison, with what led to it when it is known. What was concluded from it by other limits stands first.
+pub fn comparison(
     comparison: &Comparison,
     windows: &BTreeMap<String, Window>,
     told: Option<&Story>,
-) -> String {
+) -> Document {
     let durability = comparison
         .pairs
         .iter()
@@ -117,26 +83,19 @@ fn comparison_with(
         .child(method::of_comparison(comparison, windows))
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
-    let title = format!("{} against {} – Hone", comparison.b, comparison.a);
+    let title = format!("{} against {}", comparison.b, comparison.a);
     let concluded = told.and_then(|told| told.headline.as_deref());
-    document(&title, headline::comparison(comparison, concluded), main)
+    Document::new(&title, headline::comparison(comparison, concluded), main)
 }
 
-/// The page of steps that were tried one after the other. `windows` holds the windows of all their comparisons under the names that
-/// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
-pub fn proof_page(found: &Proof, windows: &BTreeMap<String, Window>) -> String {
-    proof_with(found, windows, None)
-}
-
-/// The same, with what its story has beyond it.
-pub fn proof_story(found: &Proof, windows: &BTreeMap<String, Window>, told: &Story) -> String {
-    proof_with(found, windows, Some(told))
-}
-
-fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
+/// Changes of batch settings that were tried one after the other.
+pub fn proof(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let judged = found.steps.iter().enumerate().filter_map(|(index, step)| {
         let title = format!("{}: {}", step.change, step.outcome());
-        Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
+        Some(
+            results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows)
+                .detail(),
+        )
     });
     let main = el("main")
         .children(found.replica.as_ref().map(proof::replica))
@@ -156,25 +115,15 @@ fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&S
         )
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
-    document(&format!("Batch settings of {} – Hone", found.target), headline::proof(found), main)
+    Document::new(&format!("Batch settings of {}", found.target), headline::proof(found), main)
 }
 
-/// The page of settings of a host that were tried. `windows` holds the windows of all their comparisons under the names that
-/// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
-pub fn host_trial_page(found: &HostTrial, windows: &BTreeMap<String, Window>) -> String {
-    host_trial_with(found, windows, None)
-}
-
-/// The same, with what its story has beyond it.
-pub fn host_trial_story(found: &HostTrial, windows: &BTreeMap<String, Window>, told: &Story) -> String {
-    host_trial_with(found, windows, Some(told))
-}
-
-fn host_trial_with(found: &HostTrial, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
+/// Settings of a host that were tried.
+pub fn host_trial(found: &HostTrial, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let all = || found.tried.iter().chain(&found.together);
     let judged = all().enumerate().map(|(index, knob)| {
         let title = format!("{}: {}", host_trial::title(found, knob), knob.verdict.label());
-        results::of(&format!("comparison-{}", index + 1), &title, &knob.comparison, windows)
+        results::of(&format!("comparison-{}", index + 1), &title, &knob.comparison, windows).detail()
     });
     let first = all().next();
     let main = el("main")
@@ -189,12 +138,12 @@ fn host_trial_with(found: &HostTrial, windows: &BTreeMap<String, Window>, told: 
         .children(first.map(|knob| method::of_comparison(&knob.comparison, windows)))
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
-    document(&format!("Host settings under {} – Hone", found.target), headline::host_trial(found), main)
+    Document::new(&format!("Host settings under {}", found.target), headline::host_trial(found), main)
 }
 
 /// The page of all that was tried: where the time went, what was tried at each altitude, percentiles step by step, what was foretold beside
 /// what came, and all numbers to take along.
-pub fn story_page(told: &Story) -> String {
+pub fn story(told: &Story) -> Document {
     let main = el("main")
         .children(diagnosis::of_all(&told.diagnoses))
         .children(ceiling::of_loads(&told.ceilings))
@@ -204,24 +153,18 @@ pub fn story_page(told: &Story) -> String {
         .children(pictures::of(told))
         .children(told.machines.first().map(circumstances::machine))
         .child(story::downloads(told));
-    document(&format!("{} – Hone", told.title), headline::story(told), main)
+    Document::new(&told.title, headline::story(told), main)
 }
 
-/// The page of a service that was tuned. `windows` as for [`proof_page`].
-pub fn tuning_page(found: &Tuning, windows: &BTreeMap<String, Window>) -> String {
-    tuning_with(found, windows, None)
-}
-
-/// The same, with what its story has beyond it.
-pub fn tuning_story(found: &Tuning, windows: &BTreeMap<String, Window>, told: &Story) -> String {
-    tuning_with(found, windows, Some(told))
-}
-
-fn tuning_with(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
+/// A service that was tuned.
+pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let proof = found.as_proof();
     let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
         let title = format!("{}: {}", step.change, step.outcome());
-        Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
+        Some(
+            results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows)
+                .detail(),
+        )
     });
     let first = proof.steps.iter().find_map(|step| step.comparison.as_ref());
     let main = el("main")
@@ -242,11 +185,11 @@ fn tuning_with(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<
         .children(first.map(|first| method::of_comparison(first, windows)))
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
-    document(&format!("{} tuned – Hone", found.name), headline::tuning(found), main)
+    Document::new(&format!("{} tuned", found.name), headline::tuning(found), main)
 }
 
-/// The page of one load run.
-pub fn window_page(window: &Window) -> String {
+/// One load run.
+pub fn window(window: &Window) -> Document {
     let main = el("main")
         .children(load_run::remark(window))
         .child(load_run::of(window))
@@ -255,44 +198,37 @@ pub fn window_page(window: &Window) -> String {
         .children(window.environment.as_ref().map(circumstances::environment))
         .children(window.environment.as_ref().map(|found| circumstances::machine(&found.machine)))
         .child(method::of_window(window));
-    let title = format!("{} under {} – Hone", window.variant, window.workload.name);
-    document(&title, headline::window(window), main)
+    let title = format!("{} under {}", window.variant, window.workload.name);
+    Document::new(&title, headline::window(window), main)
 }
 
-/// The page of a diagnosis, or of two that are held against each other.
-pub fn diagnosis_page(found: &Diagnosis) -> String {
+/// A diagnosis, or two of them side by side.
+pub fn diagnosis(found: &Diagnosis) -> Document {
     let main = el("main").child(diagnosis::alone(found));
-    document(&format!("Diagnosis of {} – Hone", found.source), headline::diagnosis(found), main)
+    Document::new(&format!("Diagnosis of {}", found.source), headline::diagnosis(found), main)
 }
 
-/// The page of a search for a capacity.
-pub fn capacity_page(capacity: &Capacity) -> String {
+/// A search for a capacity.
+pub fn capacity(capacity: &Capacity) -> Document {
     let main = el("main")
         .child(rates::of_capacity(capacity))
         .child(workloads::alone(&capacity.workload))
         .child(circumstances::machine(&capacity.machine))
         .child(method::of_rates(&capacity.address));
-    document(&format!("Capacity of {} – Hone", capacity.variant), headline::capacity(capacity), main)
+    Document::new(&format!("Capacity of {}", capacity.variant), headline::capacity(capacity), main)
 }
 
-/// The page of a sweep.
-pub fn curve_page(curve: &Curve) -> String {
+/// A sweep over rates or batch sizes.
+pub fn curve(curve: &Curve) -> Document {
     let main = el("main")
         .child(rates::of_curve(curve))
         .child(workloads::alone(&curve.workload))
         .child(circumstances::machine(&curve.machine))
         .child(method::of_rates(&curve.address));
-    document(&format!("{} at many rates – Hone", curve.variant), headline::curve(curve), main)
+    Document::new(&format!("{} at many rates", curve.variant), headline::curve(curve), main)
 }
 
-fn document(title: &str, header: Element, main: Element) -> String {
-    let html = el("html").attr("lang", "en").child(head(title)).child(el("body").child(header).child(main));
-    Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
-}
-
-fn head(title: &str) -> Element {
-    el("head")
-        .children(META.map(Markup::constant))
-        .child(el("title").text(title))
-        .child(el("style").child(Markup::constant(STYLE)))
+/// Where the code lies that runs.
+pub fn heatmap(found: &Heatmap) -> Document {
+    crate::heatmap::document(found)
 }

@@ -1,0 +1,188 @@
+//! The writer of Markdown, as GitHub and GitLab show it. Pictures are left out; the numbers behind each stay.
+
+use std::fmt::Write as _;
+
+use crate::text::{Grid, Inline, Numbers, headline, is_block, is_left_out, numbers_of};
+use crate::tree::{Element, Markup, Node};
+
+const INLINE: Inline = Inline { escape: in_a_cell, strong: "**", code: "`" };
+
+/// The whole of it.
+pub(crate) fn markdown(document: &Markup) -> String {
+    let mut out = String::new();
+    blocks(document, &mut out);
+    out
+}
+
+/// Blocks as they come; text between them becomes a paragraph.
+fn blocks(markup: &Markup, out: &mut String) {
+    let mut loose = Markup::default();
+    for node in markup.nodes() {
+        match node {
+            Node::Element(element) if is_block(element) => {
+                paragraph(&std::mem::take(&mut loose), out);
+                block(element, out);
+            }
+            other => loose.push(other.clone()),
+        }
+    }
+    paragraph(&loose, out);
+}
+
+fn block(element: &Element, out: &mut String) {
+    match element.tag() {
+        _ if is_left_out(element) => {}
+        "section" if element.is_detail() => {
+            let is_title = |node: &&Node| matches!(node, Node::Element(one) if one.tag() == "h2");
+            let (title, rest) = parted(element, is_title);
+            fold(&title, &rest, out);
+        }
+        "header" => {
+            line(out, "# ", &headline(element, INLINE));
+            let rest = element.elements().filter(|part| part.tag() != "h1" && !part.has_class("kicker"));
+            blocks(&rest.cloned().collect(), out);
+        }
+        "figure" => {
+            let Some(Numbers { title, numbers }) = numbers_of(element) else { return };
+            fold(title, &numbers.clone().into(), out);
+        }
+        "h2" => line(out, "## ", &INLINE.line(element.inner())),
+        "h3" => line(out, "### ", &INLINE.line(element.inner())),
+        "p" if element.has_class("sentence") => {
+            let text = INLINE.line(element.inner());
+            line(out, "", &format!("**{text}**"));
+        }
+        "p" | "li" => paragraph(element.inner(), out),
+        "ul" | "ol" => {
+            list(element, "", out);
+            out.push('\n');
+        }
+        "table" => table(element, out),
+        "pre" => {
+            let _ = write!(out, "```sh\n{}\n```\n\n", raw(element.inner()).replace("```", "` ` `"));
+        }
+        "details" => details(element, out),
+        _ => blocks(element.inner(), out),
+    }
+}
+
+fn line(out: &mut String, mark: &str, text: &str) {
+    if !text.is_empty() {
+        let _ = write!(out, "{mark}{text}\n\n");
+    }
+}
+
+fn paragraph(markup: &Markup, out: &mut String) {
+    let text = INLINE.line(markup);
+    // Foreign text must not begin a heading, a quotation or a list.
+    let mark = if text.starts_with(['#', '>', '-', '+', '=']) { "\\" } else { "" };
+    line(out, mark, &text);
+}
+
+fn list(element: &Element, indent: &str, out: &mut String) {
+    for item in element.elements() {
+        let is_inner = |node: &&Node| matches!(node, Node::Element(one) if matches!(one.tag(), "ul" | "ol"));
+        let (_, text) = parted(item, is_inner);
+        let _ = writeln!(out, "{indent}- {}", INLINE.line(&text));
+        item.elements().filter(|one| matches!(one.tag(), "ul" | "ol")).for_each(|inner| {
+            list(inner, &format!("{indent}  "), out);
+        });
+    }
+}
+
+fn table(element: &Element, out: &mut String) {
+    let grid = Grid::new(element, INLINE);
+    if !grid.caption.is_empty() {
+        line(out, "", &format!("**{}**", grid.caption));
+    }
+    line(out, "", &grid.remark);
+    let mut titles = grid.titles.clone();
+    titles.resize(grid.is_number.len(), String::new());
+    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    out.push_str(&row(&titles));
+    let rules = grid.is_number.iter().map(|is_number| if *is_number { "---:" } else { "---" });
+    let _ = writeln!(out, "|{}|", rules.collect::<Vec<_>>().join("|"));
+    grid.rows.iter().for_each(|cells| out.push_str(&row(cells)));
+    out.push('\n');
+}
+
+fn details(element: &Element, out: &mut String) {
+    let is_summary = |node: &&Node| matches!(node, Node::Element(one) if one.tag() == "summary");
+    let (summary, rest) = parted(element, is_summary);
+    fold(&summary, &rest, out);
+}
+
+/// The pieces of the content that are asked for, and the others.
+fn parted(element: &Element, is_asked: impl Fn(&&Node) -> bool) -> (Markup, Markup) {
+    let (asked, others): (Vec<&Node>, Vec<&Node>) = element.inner().nodes().iter().partition(is_asked);
+    (asked.into_iter().cloned().collect(), others.into_iter().cloned().collect())
+}
+
+fn fold(summary: &Markup, content: &Markup, out: &mut String) {
+    let _ = write!(out, "<details><summary>{}</summary>\n\n", INLINE.line(summary));
+    blocks(content, out);
+    out.push_str("</details>\n\n");
+}
+
+/// Text as it is, for code.
+fn raw(markup: &Markup) -> String {
+    let each = markup.nodes().iter().map(|node| match node {
+        Node::Text(text) => text.clone(),
+        Node::Html(_) => String::new(),
+        Node::Element(element) => raw(element.inner()),
+    });
+    each.collect()
+}
+
+/// Text without what would end a cell or begin markup. Pictures and links of somebody else's text would be loaded and followed, and the
+/// name behind an `@` would be notified.
+pub fn in_a_cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\\' | '|' | '`' | '[' | ']' | '!' => out.extend(['\\', letter]),
+            '<' => out.push_str("&lt;"),
+            '@' => out.push_str("@\u{200b}"),
+            _ if letter.is_control() => out.push(' '),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Cell, Column, Table};
+    use crate::tree::el;
+
+    #[test]
+    fn each_kind_of_block_has_its_form() {
+        let mut numbers =
+            Table::new("Rates", vec![Column::words("what"), Column::numbers(Markup::text("rate"))]);
+        numbers.row(Markup::text("a|b"), vec![Cell::number("1,234\u{a0}/s")]);
+        let document = el("main")
+            .child(el("header").child(el("p").class("kicker").text("Kind")).child(el("h1").text("Title")))
+            .child(el("p").class("sentence").child(el("svg").text("mark")).text("Better."))
+            .child(el("ul").child(el("li").child(el("b").text("kept x: ")).text("why")))
+            .child(el("p").text("#1 is no heading"))
+            .child(
+                el("figure")
+                    .child(el("h3").text("Rates"))
+                    .child(el("svg").text("no"))
+                    .child(el("figcaption").text("of a picture"))
+                    .child(el("details").child(el("summary").text("The numbers")).child(numbers.finish())),
+            )
+            .child(el("pre").child(el("code").text("hone load <x>")));
+        let expected = "# Kind: Title\n\n**Better.**\n\n- **kept x:** why\n\n\\#1 is no heading\n\n<details><summary>Rates</summary>\n\n\
+                        **Rates**\n\n| what | rate |\n|---|---:|\n| a\\|b | 1,234 /s |\n\n</details>\n\n```sh\nhone load <x>\n```\n\n";
+        assert_eq!(markdown(&document.into()), expected);
+    }
+
+    #[test]
+    fn foreign_text_has_no_effect() {
+        let document = el("p").text("# [x](http://y) <b> @all ![p](q)\n- z");
+        let text = markdown(&document.into());
+        assert_eq!(text, "\\# \\[x\\](http://y) &lt;b> @\u{200b}all \\!\\[p\\](q) - z\n\n");
+    }
+}

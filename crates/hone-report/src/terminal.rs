@@ -1,0 +1,165 @@
+//! The writer for a terminal. The result first; what explains it on request.
+
+use std::fmt::Write as _;
+
+use crate::text::{Grid, Inline, Numbers, headline, is_block, is_left_out, numbers_of};
+use crate::tree::{Element, Markup, Node};
+
+/// Columns of running text; tables may be wider.
+const COLUMNS: usize = 100;
+/// Names in a list of facts are padded to this width at least.
+const NAME_COLUMNS: usize = 11;
+
+const INLINE: Inline = Inline { escape: plain, strong: "", code: "" };
+
+/// How much of a document is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The result.
+    Result,
+    /// The result and what explains it.
+    Everything,
+}
+
+/// The document as lines.
+pub(crate) fn terminal(document: &Markup, detail: Detail) -> String {
+    let mut writer = Writer { out: String::new(), detail };
+    writer.blocks(document);
+    writer.out.trim_end().to_owned() + "\n"
+}
+
+struct Writer {
+    out: String,
+    detail: Detail,
+}
+
+impl Writer {
+    fn blocks(&mut self, markup: &Markup) {
+        let mut loose = Markup::default();
+        for node in markup.nodes() {
+            match node {
+                Node::Element(element) if is_block(element) => {
+                    self.line(&INLINE.line(&std::mem::take(&mut loose)));
+                    self.block(element);
+                }
+                other => loose.push(other.clone()),
+            }
+        }
+        self.line(&INLINE.line(&loose));
+    }
+
+    fn block(&mut self, element: &Element) {
+        if is_left_out(element) || (element.is_detail() && self.detail == Detail::Result) {
+            return;
+        }
+        match element.tag() {
+            "header" => {
+                self.line(&headline(element, INLINE));
+                let rest = element.elements().filter(|part| part.tag() != "h1" && !part.has_class("kicker"));
+                self.blocks(&rest.cloned().collect());
+            }
+            "figure" => {
+                let Some(Numbers { title, numbers }) = numbers_of(element) else { return };
+                self.gap();
+                self.line(&INLINE.line(title));
+                self.block(numbers);
+            }
+            "h2" | "h3" => {
+                self.gap();
+                self.line(&INLINE.line(element.inner()));
+            }
+            "p" | "summary" | "pre" => self.line(&INLINE.line(element.inner())),
+            "ul" | "ol" => self.list(element, "  "),
+            "table" => self.table(element),
+            _ => self.blocks(element.inner()),
+        }
+    }
+
+    /// An empty line, unless one is there or nothing is.
+    fn gap(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if !text.is_empty() {
+            let _ = writeln!(self.out, "{}", wrapped(text));
+        }
+    }
+
+    fn list(&mut self, element: &Element, indent: &str) {
+        for item in element.elements() {
+            let is_inner =
+                |node: &&Node| matches!(node, Node::Element(one) if matches!(one.tag(), "ul" | "ol"));
+            let text: Markup = item.inner().nodes().iter().filter(|node| !is_inner(node)).cloned().collect();
+            let _ = writeln!(self.out, "{indent}{}", wrapped(&INLINE.line(&text)));
+            let inner = item.elements().filter(|one| matches!(one.tag(), "ul" | "ol"));
+            inner.for_each(|inner| self.list(inner, &format!("{indent}  ")));
+        }
+    }
+
+    fn table(&mut self, element: &Element) {
+        let grid = Grid::new(element, INLINE);
+        if grid.titles.is_empty() {
+            let name = |row: &Vec<String>| row.first().map_or(0, |name| name.chars().count());
+            let width = grid.rows.iter().map(name).max().unwrap_or(0).max(NAME_COLUMNS);
+            for row in &grid.rows {
+                let (name, values) = row.split_first().map_or(("", &[][..]), |(name, rest)| (name, rest));
+                let padding = " ".repeat(width - name.chars().count());
+                let _ = writeln!(self.out, "{name}{padding} {}", values.join(" ").trim_end());
+            }
+            return;
+        }
+        self.gap();
+        // A figure's table is called as the figure.
+        if !self.out.trim_end().ends_with(&grid.caption) {
+            self.line(&grid.caption);
+        }
+        if self.detail == Detail::Everything {
+            self.line(&grid.remark);
+        }
+        let rows: Vec<Vec<String>> = std::iter::once(grid.titles.clone()).chain(grid.rows).collect();
+        self.out.push_str(&aligned(&rows, &grid.is_number));
+    }
+}
+
+/// Rows of equal length as aligned lines: numbers to the right.
+fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..is_number.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(widths.iter().zip(is_number)).map(|(cell, (width, is_number))| {
+            let padding = " ".repeat(width - cell.chars().count());
+            if *is_number { format!("{padding}{cell}") } else { format!("{cell}{padding}") }
+        });
+        format!("  {}", cells.collect::<Vec<_>>().join("   ")).trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Running text in lines of at most [`COLUMNS`], the first as it is, the others indented by two blanks.
+pub fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > COLUMNS {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
+/// Text without characters that a terminal obeys.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

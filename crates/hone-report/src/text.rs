@@ -1,0 +1,174 @@
+//! What the writers of text share: running text out of a tree, and tables as rows of text.
+
+use crate::tree::{Element, Markup, Node};
+
+/// How a writer marks words inside running text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inline {
+    /// Makes foreign text harmless.
+    pub(crate) escape: fn(&str) -> String,
+    /// Around strong words.
+    pub(crate) strong: &'static str,
+    /// Around code.
+    pub(crate) code: &'static str,
+}
+
+/// Pictures with what belongs to them alone, scripts and controls: text has no place for them.
+pub(crate) fn is_left_out(element: &Element) -> bool {
+    matches!(
+        element.tag(),
+        "svg" | "script" | "style" | "nav" | "form" | "button" | "input" | "link" | "meta" | "figcaption"
+    ) || ["legend", "no-figure", "downloads"].iter().any(|class| element.has_class(class))
+}
+
+/// A figure without its picture: the title and the numbers; `None` when it has no numbers.
+pub(crate) fn numbers_of(figure: &Element) -> Option<Numbers<'_>> {
+    let title = figure.elements().find(|part| part.tag() == "h3")?.inner();
+    let details = figure.elements().find(|part| part.tag() == "details")?;
+    let numbers = details.elements().find(|part| part.tag() != "summary")?;
+    Some(Numbers { title, numbers })
+}
+
+/// What is left of a figure.
+#[derive(Debug)]
+pub(crate) struct Numbers<'a> {
+    /// What the picture shows.
+    pub(crate) title: &'a Markup,
+    /// The table.
+    pub(crate) numbers: &'a Element,
+}
+
+/// A header's kind and title in one line: `Comparison: pgo against baseline`.
+pub(crate) fn headline(header: &Element, inline: Inline) -> String {
+    let part = |wanted: &str| {
+        let found = header.elements().find(|part| part.tag() == wanted || part.has_class(wanted));
+        found.map(|part| inline.line(part.inner())).filter(|text| !text.is_empty())
+    };
+    [part("kicker"), part("h1")].into_iter().flatten().collect::<Vec<_>>().join(": ")
+}
+
+/// Whether the element begins a line of its own.
+pub(crate) fn is_block(element: &Element) -> bool {
+    !matches!(
+        element.tag(),
+        "a" | "b" | "strong" | "code" | "span" | "time" | "abbr" | "svg" | "button" | "input"
+    )
+}
+
+impl Inline {
+    /// All text below, on one line. Lines and remarks inside a cell are set off by a comma or a blank.
+    pub(crate) fn line(self, markup: &Markup) -> String {
+        let mut out = String::new();
+        self.append(markup, &mut out);
+        out.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn append(self, markup: &Markup, out: &mut String) {
+        for node in markup.nodes() {
+            match node {
+                Node::Text(text) => out.push_str(&(self.escape)(&text.replace('\u{a0}', " "))),
+                Node::Html(_) => {}
+                Node::Element(element) if is_left_out(element) => {}
+                Node::Element(element) => self.append_element(element, out),
+            }
+        }
+    }
+
+    fn append_element(self, element: &Element, out: &mut String) {
+        let inner = self.line(element.inner());
+        if inner.is_empty() {
+            return;
+        }
+        let is_remark = element.has_class("small") || element.has_class("remark");
+        let mark = match element.tag() {
+            "b" | "strong" => self.strong,
+            "code" => self.code,
+            _ => "",
+        };
+        let is_bracketed = inner.trim_start_matches('\\').starts_with(['(', '[']);
+        if is_remark && !is_bracketed && !out.trim_end().is_empty() {
+            out.extend([" (", &inner, ")"]);
+            return;
+        }
+        if is_block(element) && !out.trim_end().is_empty() {
+            out.push_str(if out.trim_end().ends_with([':', '.', ',']) { " " } else { ", " });
+        } else if is_remark {
+            out.push(' ');
+        }
+        out.extend([mark, &inner, mark]);
+        // The blank at the end of `<b>name: </b>` belongs behind the mark.
+        if ends_in_blank(element) {
+            out.push(' ');
+        }
+    }
+}
+
+fn ends_in_blank(element: &Element) -> bool {
+    let last = element.inner().nodes().last();
+    last.is_some_and(|node| matches!(node, Node::Text(text) if text.ends_with([' ', '\u{a0}'])))
+}
+
+/// A table as text.
+#[derive(Debug, Default)]
+pub(crate) struct Grid {
+    /// What the table shows.
+    pub(crate) caption: String,
+    /// A sentence below the caption; often empty.
+    pub(crate) remark: String,
+    /// Title of each column; empty for a table of names and values.
+    pub(crate) titles: Vec<String>,
+    /// Whether a column holds numbers, for as many columns as there are.
+    pub(crate) is_number: Vec<bool>,
+    /// Cells of each row, as many as there are columns.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// Reads the element `table`.
+    pub(crate) fn new(table: &Element, inline: Inline) -> Self {
+        let mut grid = Self::default();
+        for part in table.elements() {
+            match part.tag() {
+                "caption" => grid.read_caption(part, inline),
+                "thead" => part.elements().for_each(|row| grid.titles = cells(row, inline)),
+                _ => grid.rows.extend(part.elements().map(|row| cells(row, inline))),
+            }
+        }
+        let columns = grid.rows.iter().chain([&grid.titles]).map(Vec::len).max().unwrap_or(0);
+        grid.is_number = vec![false; columns];
+        for row in table.elements().filter(|part| part.tag() == "tbody").flat_map(Element::elements) {
+            let mut column = 0;
+            for cell in row.elements() {
+                if let Some(is_number) = grid.is_number.get_mut(column) {
+                    *is_number |= cell.has_class("number");
+                }
+                column += span(cell);
+            }
+        }
+        grid.rows.iter_mut().for_each(|row| row.resize(columns, String::new()));
+        grid
+    }
+
+    fn read_caption(&mut self, caption: &Element, inline: Inline) {
+        let is_remark = |node: &Node| matches!(node, Node::Element(one) if one.has_class("remark"));
+        let part = |wanted: bool| {
+            let nodes = caption.inner().nodes().iter().filter(|node| is_remark(node) == wanted);
+            inline.line(&nodes.cloned().collect())
+        };
+        (self.caption, self.remark) = (part(false), part(true));
+    }
+}
+
+fn span(cell: &Element) -> usize {
+    let value = cell.attributes().iter().find(|(name, _)| *name == "colspan");
+    value.and_then(|(_, value)| value.parse().ok()).unwrap_or(1)
+}
+
+/// A cell over several columns stands in the first of them.
+fn cells(row: &Element, inline: Inline) -> Vec<String> {
+    let each = row.elements().flat_map(|cell| {
+        let rest = std::iter::repeat_n(String::new(), span(cell).saturating_sub(1));
+        std::iter::once(inline.line(cell.inner())).chain(rest)
+    });
+    each.collect()
+}

@@ -8,7 +8,6 @@
 //! caches and its layout, and are not independent.
 
 mod change_points;
-mod counts;
 mod design;
 mod disturb;
 mod estimate;
@@ -26,7 +25,6 @@ mod tail;
 mod turns;
 
 pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
-pub use counts::why_it_does_not_count;
 pub use design::{
     DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, USUAL_EFFECT, default_reserve, pilot, plan,
     refused_of_what_lives_on, rule_words, too_few,

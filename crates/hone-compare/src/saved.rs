@@ -8,7 +8,6 @@ use hone_record::{
     refused_for_loads,
 };
 
-use crate::counts::why_it_does_not_count;
 use crate::design::{DesignError, check_levels, refused};
 use crate::estimate::{mean_and_sd, ratio_of};
 use crate::student::t_quantile;
@@ -63,7 +62,7 @@ pub fn why_saved_does_not_count(window: &Window) -> Option<String> {
         let name = &window.variant;
         window.was_interrupted().then(|| format!("{name} was ended before its time"))
     };
-    why_it_does_not_count(window).or_else(cut)
+    window.why_excluded().or_else(cut)
 }
 
 fn side(source: &str, windows: &[Window]) -> SavedSide {

@@ -1,12 +1,15 @@
 //! A commit held against its base, as text and as a comment of a pull request.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hone_format::{change, change_size, exact_percent, measured};
 use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, Metric};
 
+use hone_report::{Detail, documents};
+
 use crate::table::{in_a_cell, table};
-use crate::{comparison, metric_value, wrapped};
+use crate::{metric_value, wrapped};
 
 /// The size of a loss (0 to 1).
 fn loss_size(loss: f64) -> String {
@@ -121,7 +124,12 @@ pub fn text(found: &CommitGate) -> String {
         let _ = write!(out, "\n{}", table(&rows(found)));
     }
     for one in &found.comparisons {
-        let _ = write!(out, "\nUnder {}:\n\n{}", one.workload.name, comparison::text(one));
+        let _ = write!(
+            out,
+            "\nUnder {}:\n\n{}",
+            one.workload.name,
+            documents::comparison(one, &BTreeMap::new(), None).terminal(Detail::Result)
+        );
     }
     let notes: Vec<String> = found.notes.iter().map(|note| wrapped(&format!("note: {note}"))).collect();
     if !notes.is_empty() {

@@ -1,49 +1,10 @@
 //! A comparison as text.
 
 use hone_format::{exact_percent, measured, ratio};
-use hone_record::{Comparison, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
+use hone_record::{Comparison, Judgement, PairKind, Verdict};
 use hone_report::verdict::{headline, interval, sentence};
 
-use crate::table::{in_a_cell, table};
-use crate::wrapped;
-
-/// The whole account of a comparison.
-pub fn text(comparison: &Comparison) -> String {
-    let reasons = [refused(comparison), not_estimated(comparison)].concat();
-    let notes = [rules(comparison), circumstances(comparison)].concat();
-    format!("{}{}{}{}", found(comparison), indented(&reasons), paragraphs(&notes), dropped(comparison))
-}
-
-/// What is of this comparison alone. What explains it, and the others of the same run, is in [`explanations`].
-pub fn own(comparison: &Comparison) -> String {
-    let (reasons, notes) = (not_estimated(comparison), circumstances(comparison));
-    format!("{}{}{}{}", found(comparison), indented(&reasons), paragraphs(&notes), dropped(comparison))
-}
-
-/// How to read the table: the rule and the signs, and what such a load can't tell. The same for all comparisons of a design.
-pub fn explanations(comparison: &Comparison) -> Vec<String> {
-    [rules(comparison), refused(comparison)].concat()
-}
-
-/// The verdict in a sentence, and the table.
-fn found(comparison: &Comparison) -> String {
-    let mut rows = vec![
-        [
-            "metric",
-            &comparison.a,
-            &comparison.b,
-            "change",
-            "ratio",
-            "interval and its level",
-            "verdict",
-            "A/A control",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-    ];
-    rows.extend(comparison.judgements.iter().map(|judgement| row(comparison, judgement)));
-    format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows))
-}
+use crate::table::in_a_cell;
 
 /// For a pull request: the headline, the metrics that carry it, and whatever is worse, as Markdown.
 pub fn comment(comparison: &Comparison) -> String {
@@ -92,42 +53,6 @@ pub fn comment(comparison: &Comparison) -> String {
     )
 }
 
-fn indented(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("  {line}\n")).collect()
-}
-
-/// Behind an empty line, each wrapped.
-pub fn paragraphs(notes: &[String]) -> String {
-    let lines: String = notes.iter().map(|note| format!("{}\n", wrapped(note))).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
-}
-
-/// Metrics that no window of this load can tell.
-fn refused(comparison: &Comparison) -> Vec<String> {
-    missing(comparison, true)
-}
-
-/// Metrics that these windows did not tell.
-fn not_estimated(comparison: &Comparison) -> Vec<String> {
-    missing(comparison, false)
-}
-
-/// Each reason once, behind the metrics that it holds for.
-fn missing(comparison: &Comparison, is_refused: bool) -> Vec<String> {
-    let of_kind = |metric: &Metric| {
-        comparison.design.refused.contains_key(metric) == is_refused && !comparison.is_same_again(*metric)
-    };
-    let mut told: Vec<(Vec<&str>, String)> = Vec::new();
-    for (metric, reason) in comparison.not_estimated.iter().filter(|(metric, _)| of_kind(metric)) {
-        let (label, reason) = (comparison.label(*metric), format!("{reason}{}", needs(comparison, *metric)));
-        match told.iter_mut().find(|(_, other)| *other == reason) {
-            Some((labels, _)) => labels.push(label),
-            None => told.push((vec![label], reason)),
-        }
-    }
-    told.iter().map(|(labels, reason)| format!("{}: {reason}", labels.join(", "))).collect()
-}
-
 fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     let estimate = &judgement.estimate;
     let in_operations =
@@ -167,24 +92,6 @@ fn change(judgement: &Judgement) -> String {
     }
 }
 
-/// What a window must have before it tells a metric.
-fn needs(comparison: &Comparison, metric: Metric) -> String {
-    if comparison.design.refused.contains_key(&metric) {
-        // The reason says so already.
-        return String::new();
-    }
-    match metric {
-        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
-        _ => metric.samples_needed().map_or(String::new(), |needed| {
-            format!(
-                " (a {} needs {} requests a window)",
-                comparison.label(metric),
-                hone_format::count(needed)
-            )
-        }),
-    }
-}
-
 /// The verdict with a shape, so that it does not hang on colour or on reading closely.
 pub fn verdict_mark(verdict: Verdict) -> &'static str {
     match verdict {
@@ -195,127 +102,13 @@ pub fn verdict_mark(verdict: Verdict) -> &'static str {
     }
 }
 
-fn dropped(comparison: &Comparison) -> String {
-    let line = |pair: &PairOutcome| Some(format!("  pair {}: {}\n", pair.number(), pair.dropped.as_ref()?));
-    let lines: String = comparison.pairs.iter().filter_map(line).collect();
-    if lines.is_empty() { lines } else { format!("  Pairs that do not count:\n{lines}") }
-}
-
-/// The signs of the table, the rule for the verdict, and the one by which pairs were left out.
-fn rules(comparison: &Comparison) -> Vec<String> {
-    let design = &comparison.design;
-    let mut lines = vec![format!(
-        "* primary metric, g guard rail. {} Values are geometric means over the pairs.",
-        design.rule.words
-    )];
-    if design.mode == Mode::Duet {
-        let duet = "In a duet both arms share the machine: latency differences come out smaller than alone.";
-        lines.push(duet.to_owned());
-    }
-    lines.extend(design.control_limits().map(str::to_owned));
-    let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
-    lines.extend(design.disturbance.as_ref().filter(|_| any_dropped).map(|rule| rule.words.clone()));
-    lines
-}
-
-/// What else must be known of these figures: the change, the builds, what the clock cut.
-fn circumstances(comparison: &Comparison) -> Vec<String> {
-    let mut lines = Vec::new();
-    let design = &comparison.design;
-    if let Some(change) = &comparison.change {
-        lines.push(format!("B is A with {}.", change.words()));
-    }
-    let measured =
-        |names: &[String]| if names.is_empty() { "unknown processes".to_owned() } else { names.join(", ") };
-    if comparison.measured.iter().any(|names| !names.is_empty()) {
-        let [a, b] = comparison.measured.each_ref().map(|names| measured(names));
-        lines.push(format!("Measured processes in the first A/B pair: {a} in A, {b} in B."));
-    }
-    lines.extend(comparison.reservations());
-    lines.extend(comparison.unlike_loads());
-    lines.extend(unmet(comparison));
-    let primary = comparison.primary().and_then(|primary| Some((primary, primary.estimate.builds?)));
-    if let Some((primary, starts)) = primary.filter(|_| design.starts > 0 && !design.has_several_builds()) {
-        lines.push(format!(
-            "The processes were started {} times, each for several pairs: {} moves by {:.1} % between starts and by {:.1} % \
-             between pairs of one start (standard deviations); the interval rests on the starts.",
-            starts.blocks,
-            comparison.label(primary.estimate.metric),
-            starts.between_log_sd * 100.0,
-            starts.within_log_sd * 100.0
-        ));
-    } else if let Some((primary, builds)) = primary {
-        let mut line = format!(
-            "{} builds of A, {} of B: {} moves by {:.1} % between builds and by {:.1} % between pairs of one build \
-             (standard deviations); the interval rests on {} blocks of builds.",
-            design.builds[0],
-            design.builds[1],
-            comparison.label(primary.estimate.metric),
-            builds.between_log_sd * 100.0,
-            builds.within_log_sd * 100.0,
-            builds.blocks
-        );
-        if let Some(single) =
-            ["A", "B"].iter().zip(design.builds).find_map(|(name, count)| (count == 1).then_some(name))
-        {
-            line.push_str(&format!(" {single} is one build, whose own luck the interval does not know."));
-        }
-        lines.push(line);
-    }
-    lines.extend(comparison.one_layout_words());
-    if let Some(pilot) = &comparison.pilot {
-        lines.push(crate::plan::sentence(pilot));
-    }
-    if let Some(budget) = &design.budget {
-        lines.push(budget.words.clone());
-    }
-    if comparison.unmeasured_pairs > 0 {
-        lines.push(format!(
-            "The clock ended the run {} pairs before its plan; what was measured is judged by the same rule.",
-            comparison.unmeasured_pairs
-        ));
-    }
-    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
-    let (dropped, measured) = (tests().filter(|pair| pair.dropped.is_some()).count(), tests().count());
-    let failed = tests()
-        .filter(|pair| pair.dropped.is_some() && pair.troubles.iter().any(|arm| !arm.is_empty()))
-        .count();
-    if dropped * 4 > measured {
-        lines.push(format!(
-            "{dropped} of {measured} A/B pairs do not count, {failed} of them because an arm failed. What is left may be the \
-             quiet part of the truth. For neighbours: repeat it on a quieter machine, or see with --keep-disturbed what those \
-             pairs would have said. For an arm that fails: ask for less (--rate), or take the failure for the result."
-        ));
-    }
-    lines
-}
-
-/// What pairs can't say of a tail: an event that none of their windows met.
-fn unmet(comparison: &Comparison) -> Option<String> {
-    let rule = &comparison.design.rule;
-    let tail = |metric: &Metric| {
-        matches!(metric, Metric::LatencyP99 | Metric::LatencyP999 | Metric::LatencyMax)
-            && (*metric == rule.primary || rule.guards.contains(metric))
-    };
-    let of_tails =
-        comparison.judgements.iter().map(|found| &found.estimate).filter(|found| tail(&found.metric));
-    let pairs = of_tails.map(|found| found.pairs).min()?;
-    let none_in = |windows: f64| 100.0 * (1.0 - 1.0 / windows).powi(pairs as i32);
-    Some(format!(
-        "A tail lives on rare events: what happens in one window of 5 is in none of {pairs} with a probability of {:.0} %, in \
-         one of 10 with {:.0} %, in one of 20 with {:.0} %; an interval knows nothing of what no window met.",
-        none_in(5.0),
-        none_in(10.0),
-        none_in(20.0)
-    ))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use hone_experiment::fixture::comparison;
     use hone_record::Estimate;
 
     use super::*;
+    use hone_record::Metric;
 
     /// The first words are the verdict on the whole, and they never contradict what follows.
     #[test]
@@ -374,9 +167,14 @@ pub(crate) mod tests {
             ([0.004, 0.0], 30, false),
             ([0.004, 0.004], 30, false),
         ] {
-            let mut whole = of_operations("B", "w");
-            let pair =
-                hone_record::PairOutcome { dropped: None, failed_share: shares, ..whole.pairs[0].clone() };
+            let mut whole = comparison(Some(Verdict::NotShown));
+            whole.judgements.truncate(1);
+            whole.design.rule.guards.clear();
+            let pair = hone_record::PairOutcome {
+                kind: PairKind::Test,
+                failed_share: shares,
+                ..hone_record::PairOutcome::default()
+            };
             whole.pairs = vec![pair; pairs];
             assert_eq!(whole.has_regression(), is_worse, "{shares:?} in {pairs}");
             let said = sentence(&whole);
@@ -491,62 +289,9 @@ pub(crate) mod tests {
         ] {
             let told = changed(text).unlike_loads().unwrap();
             assert!(told.starts_with("The loads differ") && told.contains(what), "{told}");
-            assert!(super::text(&changed(text)).contains("The loads differ"));
         }
         for text in ["load.acks=1", "load.in_flight=2", "topic.flush.ms=1"] {
             assert_eq!(changed(text).unlike_loads(), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_tail_comes_with_what_its_pairs_may_never_have_met() {
-        let mut whole = comparison(Some(Verdict::NotShown));
-        whole.judgements[1].estimate.pairs = 14;
-        let shown = text(&whole).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(shown.contains("none of 14 with a probability of 4 %, in one of 10 with 23 %"), "{shown}");
-        whole.design.rule.guards.clear();
-        assert_eq!(unmet(&whole), None, "the verdict hangs on no tail");
-    }
-
-    /// A comparison under a load of operations, as it is judged: what no such window can tell is refused.
-    pub(crate) fn of_operations(b: &str, workload: &str) -> Comparison {
-        let mut whole = comparison(Some(Verdict::NotShown));
-        let engine = hone_record::Engine::Exits { arguments: Vec::new(), operations: 9 };
-        whole.workload = hone_record::Workload::of_operations(workload, engine);
-        whole.b = b.to_owned();
-        whole.design.mode = Mode::Solo;
-        whole.design.refused = hone_compare::refused_for_operations(Metric::CpuPerRecord);
-        whole.not_estimated = whole.design.refused.clone();
-        whole.not_estimated.insert(Metric::UserCpuPerRecord, "only 0 of the pairs".to_owned());
-        whole.judgements.truncate(1);
-        whole.design.rule.guards.clear();
-        whole.pairs = vec![hone_record::PairOutcome {
-            index: 11,
-            kind: PairKind::Test,
-            values_a: [].into(),
-            values_b: [].into(),
-            dropped: Some("neighbours".to_owned()),
-            ..hone_record::PairOutcome::default()
-        }];
-        whole
-    }
-
-    #[test]
-    fn operations_are_no_records_and_each_reason_stands_once() {
-        let shown = text(&of_operations("B", "w"));
-        assert!(shown.contains("  user CPU per operation: only 0 of the pairs"), "{shown}");
-        assert!(shown.contains("  p50, p90, p99, p99.9, max: the load's command counts"), "{shown}");
-        assert!(!shown.contains("per record") && !shown.contains("per request"), "{shown}");
-        assert!(!shown.contains("same figure again"), "{shown}");
-        assert!(shown.contains("  pair 12: neighbours"), "{shown}");
-    }
-
-    #[test]
-    fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
-        let shown = text(&comparison(Some(Verdict::NotShown)));
-        assert!(shown.contains("* CPU per record") && shown.contains("g p99"), "{shown}");
-        assert!(shown.contains("−10.0 %") && shown.contains("~"), "{shown}");
-        let shown = text(&comparison(None));
-        assert!(shown.contains("p99: only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
     }
 }

@@ -32,7 +32,6 @@ pub mod table;
 pub mod tuning;
 mod watched;
 pub mod whatif;
-pub mod window;
 pub mod xray;
 
 /// Columns of running text; tables may be wider.

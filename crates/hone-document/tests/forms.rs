@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Metric, Schedule, Window};
+use hone_experiment::fixture::comparison;
+use hone_record::{Metric, Schedule, Verdict, Window};
 use hone_report::{Detail, Document, documents};
 use scraper::{ElementRef, Html, Node};
 
@@ -135,4 +136,106 @@ fn of_capacities_no_percentiles_are_listed() {
     assert!(documents::story(&story).markdown().contains("| p99.9 |"));
     story.chapters.iter_mut().for_each(|chapter| chapter.entry.metric = Some(Metric::Capacity));
     assert!(!documents::story(&story).markdown().contains("| p99.9 |"));
+}
+
+fn terminal(comparison: &hone_record::Comparison, detail: Detail) -> String {
+    let text = documents::comparison(comparison, &BTreeMap::new(), None).terminal(detail);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_tail_comes_with_what_its_pairs_may_never_have_met() {
+    let mut whole = comparison(Some(Verdict::NotShown));
+    whole.judgements[1].estimate.pairs = 14;
+    let shown = terminal(&whole, Detail::Everything);
+    assert!(shown.contains("none of 14 with a probability of 4 %, in one of 10 with 23 %"), "{shown}");
+    assert!(!terminal(&whole, Detail::Result).contains("probability"));
+    whole.design.rule.guards.clear();
+    assert!(!terminal(&whole, Detail::Everything).contains("probability"), "the verdict hangs on no tail");
+}
+
+/// A comparison under a load of operations, as it is judged: what no such window can tell is refused.
+fn of_operations(b: &str, workload: &str) -> hone_record::Comparison {
+    let mut whole = comparison(Some(Verdict::NotShown));
+    let engine = hone_record::Engine::Exits { arguments: Vec::new(), operations: 9 };
+    whole.workload = hone_record::Workload::of_operations(workload, engine);
+    whole.b = b.to_owned();
+    whole.design.mode = hone_record::Mode::Solo;
+    whole.design.refused = hone_compare::refused_for_operations(Metric::CpuPerRecord);
+    whole.not_estimated = whole.design.refused.clone();
+    whole.not_estimated.insert(Metric::UserCpuPerRecord, "only 0 of the pairs".to_owned());
+    whole.judgements.truncate(1);
+    whole.design.rule.guards.clear();
+    whole.pairs = vec![hone_record::PairOutcome {
+        index: 11,
+        kind: hone_record::PairKind::Test,
+        values_a: [].into(),
+        values_b: [].into(),
+        dropped: Some("neighbours".to_owned()),
+        ..hone_record::PairOutcome::default()
+    }];
+    whole
+}
+
+#[test]
+fn operations_are_no_records_and_each_reason_stands_once() {
+    let shown = terminal(&of_operations("B", "w"), Detail::Everything);
+    assert!(shown.contains("user CPU per operation – – not estimated: only 0 of the pairs"), "{shown}");
+    assert!(shown.contains("the load's command counts"), "{shown}");
+    assert!(!shown.contains("per record") && !shown.contains("per request"), "{shown}");
+    assert!(!shown.contains("same figure again"), "{shown}");
+    assert!(shown.contains("pair 12 (A/B): neighbours"), "{shown}");
+}
+
+#[test]
+fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
+    let shown = terminal(&comparison(Some(Verdict::NotShown)), Detail::Result);
+    assert!(shown.contains("CPU per record (primary)") && shown.contains("p99 (guard rail)"), "{shown}");
+    assert!(shown.contains("(−10.0 %)"), "{shown}");
+    let shown = terminal(&comparison(None), Detail::Result);
+    assert!(shown.contains("only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
+}
+
+#[test]
+fn what_profiles_take_is_told_beside_the_builds() {
+    let (mut found, windows) = sample::optimization();
+    let step = |step: &str, took_s| hone_record::StepReceipt {
+        step: step.to_owned(),
+        took_s,
+        command: None,
+        note: String::new(),
+    };
+    let all = ["build-baseline", "build-instrumented", "train", "prove-profile", "build-pgo", "train-bolt"];
+    found.steps =
+        all.into_iter().zip([1.0, 60.0, 20.5, 4.0, 1.0, 10.0]).map(|(name, s)| step(name, s)).collect();
+    let text =
+        documents::optimization(&found, &windows, None).terminal(Detail::Everything).replace("\n  ", " ");
+    let wanted = "Making the profiles took 94.5 s beside these builds: build-instrumented 60.0 s, train 20.5 s, prove-profile 4.0 s, train-bolt 10.0 s";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn a_decision_comes_first_with_its_reason_and_the_best() {
+    let (mut found, windows) = sample::optimization();
+    let variant = |name: &str, parent: Option<&str>, decision: &str, why: &str| hone_record::VariantFacts {
+        decision: decision.to_owned(),
+        why: why.to_owned(),
+        ..hone_record::VariantFacts::made(name, parent)
+    };
+    found.variants = vec![
+        variant("baseline", None, "", ""),
+        variant("pgo", Some("baseline"), "drop", "not shown beside baseline under reading"),
+    ];
+    found.best = None;
+    let text = |found: &hone_record::Optimization| {
+        documents::optimization(found, &windows, None).terminal(Detail::Result)
+    };
+    let shown = text(&found);
+    assert!(shown.contains("\nDecision: keep the baseline; no variant is kept.\n"), "{shown}");
+    assert!(shown.contains("\n  drop pgo: not shown beside baseline under reading\n"), "{shown}");
+    found.variants.push(variant("bolt", Some("baseline"), "keep", "better than baseline under reading"));
+    found.best = Some("bolt".to_owned());
+    let shown = text(&found);
+    assert!(shown.contains("\nDecision: keep bolt, the best by measurement.\n"), "{shown}");
+    assert!(shown.find("Decision") < shown.find("CPU per record"), "{shown}");
 }

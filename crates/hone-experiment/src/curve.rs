@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use hone_compare::why_it_does_not_count;
 use hone_record::{
     Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint, EventKind, Machine, Metric, Outcome,
     Requirement, Window, Workload,
@@ -175,7 +174,7 @@ fn judged(window: &Window) -> (Option<bool>, Option<String>) {
         return (None, None);
     }
     let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
-    match (why_it_does_not_count(window), late) {
+    match (window.why_excluded(), late) {
         (Some(why), true) => return (None, Some(why)),
         (Some(why), false) => return (Some(false), Some(why)),
         (None, _) => {}

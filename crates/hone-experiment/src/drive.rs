@@ -7,12 +7,12 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{Neighbours, Turns, disturbed, own_events, place_of, why_it_does_not_count};
+use hone_compare::{Neighbours, Turns, disturbed, own_events, place_of};
 use hone_host::affinity;
 use hone_load::{Admin, LoadError, Prepared, Settings, Topic};
 use hone_record::{
-    Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
-    Workload,
+    BUSY_OF_TARGET, Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot,
+    Window, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 
@@ -23,7 +23,7 @@ use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
 use crate::longer::{again_words, more_words};
-use crate::meter::{self, Meter};
+use crate::meter::Meter;
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -681,16 +681,18 @@ impl Contest<'_> {
             |side| seen.failures.iter().any(|one| one.side == side && one.at == Stage::Start);
         let started = [0, 1].map(|side: usize| !failed_to_start(side));
         let failure = seen.failures.first().map(|failure| failure.reason.clone());
-        let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
+        let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(Window::why_excluded));
         let unread = match self.design.rule.primary {
-            Metric::BusyPerRecord => seen.windows.iter().flatten().find_map(meter::why_unread),
+            Metric::BusyPerRecord => {
+                seen.windows.iter().flatten().find_map(|window| window.why_unknown(BUSY_OF_TARGET))
+            }
             _ => None,
         };
         // What can't be read in the first pair can't in any other.
         if let (Some(why), 0) = (&unread, index) {
-            bail!(Usage(format!("{}{why}", meter::BUSY_OF_TARGET)));
+            bail!(Usage(format!("{BUSY_OF_TARGET}{why}")));
         }
-        let failure = failure.or_else(|| unread.map(|why| format!("{}{why}", meter::BUSY_OF_TARGET)));
+        let failure = failure.or_else(|| unread.map(|why| format!("{BUSY_OF_TARGET}{why}")));
         let failed = failure.is_some();
         let dropped = failure.or_else(|| {
             let [Some(first), Some(second)] = &seen.windows else { return None };
@@ -982,7 +984,7 @@ pub fn whole(window: Window) -> Result<Window, LoadError> {
 pub fn troubles(window: &Window) -> Vec<String> {
     // A late generator and a target that was not warm yet are no fault of what the arm is.
     let is_cold = matches!(window.outcome, Outcome::Warming { .. });
-    let failure = why_it_does_not_count(window).filter(|_| !is_late(window) && !is_cold);
+    let failure = window.why_excluded().filter(|_| !is_late(window) && !is_cold);
     failure.into_iter().chain(own_events(window)).collect()
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_batch::metrics::busy::{self, Reading, Selector};
-use hone_record::{Metric, TargetBusy, Window};
+use hone_record::{Metric, TargetBusy};
 use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::arm;
 use crate::ending::Usage;
 use crate::metered::{completed, token_of};
-
-/// What an environment's `unknown` begins with when it tells why the busy time of the target is missing.
-pub const BUSY_OF_TARGET: &str = "busy time of the target: ";
 
 /// Where a target's own counters are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
@@ -184,10 +181,4 @@ fn busy_between(before: &Look, after: &Look) -> Result<(f64, u32, Option<f64>), 
         each.iter().fold(0, |sum: u32, busy| sum.saturating_add(busy.series)),
         idle_s.map(|idle_s| idle_s / each.len().max(1) as f64),
     ))
-}
-
-/// Why a window tells no busy time that was asked for.
-pub fn why_unread(window: &Window) -> Option<String> {
-    let unknown = window.environment.iter().flat_map(|environment| &environment.unknown);
-    unknown.filter_map(|told| told.strip_prefix(BUSY_OF_TARGET)).next().map(str::to_owned)
 }

@@ -10,10 +10,10 @@ use hone_host::pressure::{self, Pressure};
 use hone_host::throttle::{self, ThrottleSample};
 use hone_host::upstream::{Upstream, UpstreamWatch};
 use hone_load::{Probe, ProbeFacts};
-use hone_record::{CpuSeconds, Window};
+use hone_record::{BUSY_OF_TARGET, CPU_OF_TARGET, CpuSeconds, Window};
 
-use crate::meter::{BUSY_OF_TARGET, Meter};
-use crate::targets::{CPU_OF_TARGET, Targets};
+use crate::meter::Meter;
+use crate::targets::Targets;
 use crate::warmth::{self, Course, Point};
 
 /// Samples a target's process trees, and the machine.

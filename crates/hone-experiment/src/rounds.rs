@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed, why_it_does_not_count};
+use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed};
 use hone_record::{Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -573,7 +573,7 @@ impl Burst {
     pub fn take(&mut self, window: &Window) {
         let value = |metric: Metric| Some((metric, window.value(metric)?));
         self.values = Metric::ALL.into_iter().filter_map(value).collect();
-        self.failure = why_it_does_not_count(window);
+        self.failure = window.why_excluded();
         self.troubles = troubles(window);
         self.late = is_late(window);
         self.failed_share = window.failed_share();

@@ -10,9 +10,6 @@ use hone_record::Metric;
 
 use crate::ending::Usage;
 
-/// What an environment's `unknown` begins with when it tells why the CPU of the target is missing, or of a part only.
-pub const CPU_OF_TARGET: &str = "CPU of the target: ";
-
 /// The processes whose CPU counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Targets {

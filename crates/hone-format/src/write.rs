@@ -12,6 +12,10 @@ pub fn measured(value: f64) -> String {
         return "0".to_owned();
     }
     let rounded = three_digits(value);
+    // The largest numbers have no neighbour with three digits.
+    if !rounded.is_finite() {
+        return NONE.to_owned();
+    }
     let decimals = (2 - magnitude(rounded)).clamp(0, 12) as usize;
     grouped(&format!("{rounded:.decimals$}"))
 }
@@ -266,6 +270,7 @@ mod tests {
             (-2.345, "−2.35"),
             (f64::NAN, NONE),
             (f64::INFINITY, NONE),
+            (f64::MAX, NONE),
         ] {
             assert_eq!(measured(value), wanted, "{value}");
         }

@@ -144,7 +144,7 @@ impl Bench<'_, '_> {
             let _ = fs::remove_file(&data);
             notes.push(format!("{words}: {}", hone_format::count(samples)));
             files.push((file, training.weight));
-            parts.push((index, kept, training.weight, hone_document::window::load_words(&training.workload)));
+            parts.push((index, kept, training.weight, hone_report::load::load_text(&training.workload)));
         }
         let kind = event.words().to_owned();
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
@@ -179,7 +179,7 @@ impl Bench<'_, '_> {
             notes.push(format!("{}: {instructions} instructions of the program itself", traced.words));
             beside.extend(traced.notes);
             files.push((file, training.weight));
-            parts.push((index, kept, training.weight, hone_document::window::load_words(&training.workload)));
+            parts.push((index, kept, training.weight, hone_report::load::load_text(&training.workload)));
         }
         // Of each training the same is to be said.
         notes.extend(beside);

@@ -290,7 +290,7 @@ impl Plan<'_, '_> {
             self.line(&format!(
                 "# {what} with {}: {}",
                 workload.name,
-                hone_document::window::load_words(workload)
+                hone_report::load::load_text(workload)
             ));
         }
     }
@@ -329,11 +329,7 @@ impl Plan<'_, '_> {
                 None => format!("{} pairs and {} of the control", settings.pairs, settings.control_pairs),
                 Some(_) => format!("{} rounds, all variants in each", settings.rounds),
             };
-            self.line(&format!(
-                "# {}: {how}; {}",
-                workload.name,
-                hone_document::window::load_words(workload)
-            ));
+            self.line(&format!("# {}: {how}; {}", workload.name, hone_report::load::load_text(workload)));
         }
         for variant in variants.iter().filter(|variant| variant.judged) {
             if let Some(parent) = variant.parent {

@@ -137,7 +137,7 @@ impl Job<'_> {
 
     /// All loads that train, in words.
     pub(super) fn loads_in_words(&self) -> Vec<String> {
-        let words = |training: &Training| hone_document::window::load_words(&training.workload);
+        let words = |training: &Training| hone_report::load::load_text(&training.workload);
         self.experiment.training.iter().map(words).collect()
     }
 
@@ -320,7 +320,7 @@ impl Job<'_> {
             slow::words(wanted, counting.slow),
             stop.lost
         );
-        let load = hone_document::window::load_words(&load);
+        let load = hone_report::load::load_text(&load);
         let load =
             if counted.is_empty() { load } else { format!("{load}; {}", counted.trim_end_matches("; ")) };
         Ok(Trained { words, load })

@@ -402,6 +402,14 @@ pub struct Environment {
     pub commit: Option<String>,
 }
 
+/// What a line of [`Environment::unknown`] begins with when it says why the CPU of the target is missing, or is that of a part only.
+pub const CPU_OF_TARGET: &str = "CPU of the target: ";
+/// What a line of [`Environment::unknown`] begins with when it says why the busy time of the target is missing.
+pub const BUSY_OF_TARGET: &str = "busy time of the target: ";
+
+/// More failed requests than this share make a window another experiment.
+const ERROR_SHARE_LIMIT: f64 = 0.01;
+
 /// One measured stretch of one variant under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Window {
@@ -472,6 +480,46 @@ pub struct Shard {
 }
 
 impl Window {
+    /// Why the figure is missing whose lines in [`Environment::unknown`] begin with this.
+    pub fn why_unknown(&self, begin: &str) -> Option<&str> {
+        let unknown = self.environment.iter().flat_map(|environment| &environment.unknown);
+        unknown.filter_map(|line| line.strip_prefix(begin)).next()
+    }
+
+    /// Why a window can't be compared, by a rule that looks at no latency and no CPU.
+    pub fn why_excluded(&self) -> Option<String> {
+        let name = &self.variant;
+        match &self.outcome {
+            Outcome::Steady => {}
+            Outcome::Saturated { backlog_requests } => {
+                return Some(format!("{name} was saturated ({backlog_requests} requests behind at the end)"));
+            }
+            Outcome::GeneratorLate { lateness_us_p99, limit_us } => {
+                return Some(format!(
+                    "the generator was late for {name} (p99 {:.0} ms, limit {:.0} ms)",
+                    lateness_us_p99 / 1e3,
+                    limit_us / 1e3
+                ));
+            }
+            Outcome::Warming { cpu_us_per_record: [first, last], .. } => {
+                return Some(format!(
+                    "{name} was still becoming warm (CPU per record from {first:.0} to {last:.0} µs in the window)"
+                ));
+            }
+            Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
+        }
+        // A climb goes on to where requests fail: each of its steps is held against that limit, and those that break it are its answer.
+        if self.workload.climb().is_some() {
+            return None;
+        }
+        let failed = self.facts.requests.saturating_sub(self.facts.acked_requests);
+        let share = failed as f64 / self.facts.requests.max(1) as f64;
+        (share > ERROR_SHARE_LIMIT).then(|| {
+            let names: Vec<&str> = self.facts.errors.keys().map(String::as_str).collect();
+            format!("{name} failed {failed} of {} requests ({})", self.facts.requests, names.join(", "))
+        })
+    }
+
     /// Whether the user ended it before its time.
     pub fn was_interrupted(&self) -> bool {
         self.events.iter().any(|event| event.kind == EventKind::Interrupted)

@@ -192,7 +192,7 @@ pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&
 pub fn window(window: &Window) -> Document {
     let main = el("main")
         .children(load_run::remark(window))
-        .child(load_run::of(window))
+        .child(load_run::section_of(window))
         .child(workloads::alone(&window.workload))
         .children(circumstances::durability(&window.durability, &[&window.workload]))
         .children(window.environment.as_ref().map(circumstances::environment))

@@ -12,6 +12,7 @@ pub mod documents;
 mod evidence;
 pub mod heatmap;
 mod html;
+pub mod load;
 mod markdown;
 mod plot;
 mod quantity;

@@ -1,7 +1,7 @@
 //! The verdict on a comparison in words, the same in a terminal, in a comment and in a ledger.
 
-use hone_format::{measured, ratio};
-use hone_record::{Comparison, Estimate, Mode};
+use hone_format::{counted, exact_percent, measured, ratio};
+use hone_record::{Comparison, Estimate, Metric, Mode, PairKind};
 
 /// The verdict, the figures that carry it, and what qualifies it.
 pub fn sentence(comparison: &Comparison) -> String {
@@ -23,10 +23,10 @@ pub fn sentence(comparison: &Comparison) -> String {
         let estimate = &worse.estimate;
         let guard = comparison.design.rule.guards.contains(&estimate.metric);
         text.push_str(&format!(
-            " {}{} is worse: {:.3} × {} {}.",
+            " {}{} is worse: {} × {} {}.",
             if guard { "Guard metric " } else { "" },
             comparison.label(estimate.metric),
-            estimate.ratio,
+            ratio(estimate.ratio),
             comparison.a,
             interval(estimate)
         ));
@@ -44,8 +44,9 @@ pub fn sentence(comparison: &Comparison) -> String {
         let estimate = &undecided.estimate;
         let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
         text.push_str(&format!(
-            " Guard rail not decided: {} may be as bad as {end:.3} × {}.",
+            " Guard rail not decided: {} may be as bad as {} × {}.",
             comparison.label(estimate.metric),
+            ratio(end),
             comparison.a
         ));
     }
@@ -96,22 +97,34 @@ fn lower_bounds(comparison: &Comparison) -> Option<String> {
     ))
 }
 
+/// Why there is no estimate, without a final point.
+fn why_not_estimated(comparison: &Comparison, metric: Metric) -> String {
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    match comparison.not_estimated.get(&metric) {
+        Some(reason) => reason.trim_end_matches('.').to_owned(),
+        None if tests().next().is_none() => "no A/B pair was measured".to_owned(),
+        None if tests().all(|pair| pair.dropped.is_some()) => {
+            format!("none of the {} counts", counted(tests().count() as u64, "A/B pair", "A/B pairs"))
+        }
+        None => "the record gives no reason".to_owned(),
+    }
+}
+
 /// What the primary metric shows.
 fn of_primary(comparison: &Comparison) -> String {
     let Some(judgement) = comparison.primary() else {
         let metric = comparison.design.rule.primary;
-        let reason = comparison.not_estimated.get(&metric).map_or("no reason was kept", String::as_str);
-        return format!("{}: {reason}.", comparison.label(metric));
+        return format!("{}: {}.", comparison.label(metric), why_not_estimated(comparison, metric));
     };
     let estimate = &judgement.estimate;
     let counted = format!(
-        "{:.3} × {} ({} % interval {:.3} to {:.3}, {} {} pairs)",
-        estimate.ratio,
+        "{} × {} ({} interval {} to {}, {} {} pairs)",
+        ratio(estimate.ratio),
         comparison.a,
         // 97.5 where two loads share the error.
-        (estimate.confidence * 1e4).round() / 1e2,
-        estimate.low,
-        estimate.high,
+        exact_percent(estimate.confidence),
+        ratio(estimate.low),
+        ratio(estimate.high),
         estimate.pairs,
         match comparison.design.mode {
             Mode::Duet => "duet",

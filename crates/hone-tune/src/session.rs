@@ -856,7 +856,7 @@ fn load_in_words(workload: &Workload) -> String {
     format!(
         "{} records/s of {} by {} producers to {} partitions{}",
         hone_format::exact(workload.requests_per_s * f64::from(workload.records_per_batch)),
-        hone_document::window::record_words(workload),
+        hone_report::load::records_text(workload),
         workload.connections,
         workload.partitions,
         climb.unwrap_or_default()

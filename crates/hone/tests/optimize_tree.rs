@@ -378,11 +378,11 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let harm = found.variants[1].harm.as_ref().unwrap();
     assert!(harm.starts == 5 && harm.rss_bytes.unwrap() > 1e5 && harm.start_up_s.unwrap() > 0.0, "{harm:?}");
     assert!((0.0..=1.0).contains(&found.ceilings[0].user_share));
-    for told in ["pgo+bolt against pgo, judge", "best: ", "BOLT full"] {
+    for told in ["pgo+bolt against pgo under “judge”", "Decision: ", "BOLT"] {
         assert!(ran.stdout.contains(told), "no {told} in {}", ran.stdout);
     }
     let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
-    for told in ["pgo+bolt against pgo", "Best by measurement", "What BOLT did for pgo+bolt"] {
+    for told in ["pgo+bolt against pgo", "the best by measurement", "What BOLT did for pgo+bolt"] {
         assert!(html.contains(told), "the report does not tell {told}");
     }
     let ledger = fs::read_to_string(bench.path("runs/ledger.jsonl")).unwrap();

@@ -1,13 +1,15 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, Proof, Story, Tuning,
-    VariantFacts, Verdict, Window,
+    Capacity, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, PairKind, Proof, Story,
+    Tuning, VariantFacts, Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};
+use crate::load::load_text;
 use crate::plot::mark;
 use crate::tree::{Element, Markup, el};
+use crate::verdict::{headline, sentence};
 use crate::{quantity, sentence};
 
 /// Of an optimisation: the decision, the first comparison's verdict, then the others'.
@@ -28,8 +30,8 @@ fn decision(optimization: &Optimization) -> Option<Element> {
         optimization.variants.iter().filter(|variant| !variant.decision.is_empty()).collect();
     decided.sort_by_key(|variant| is_ground(optimization, &variant.name));
     let best = match &optimization.best {
-        Some(best) => format!("Best by measurement: {best}."),
-        None => "Best by measurement: the baseline; no variant is kept.".to_owned(),
+        Some(best) => format!("Decision: keep {best}, the best by measurement."),
+        None => "Decision: keep the baseline; no variant is kept.".to_owned(),
     };
     let item = |variant: &&VariantFacts| {
         let why = variant.why.lines().next().unwrap_or_default();
@@ -83,8 +85,9 @@ pub(crate) fn capacity(found: &Capacity) -> Element {
     header("Capacity", &format!("{} under {}", found.variant, found.workload.name))
         .child(el("p").class("sentence").text(&rates::knee_sentence(found)))
         .child(el("p").class("meta").text(&format!(
-            "{} · {}",
+            "{} · {} · {}",
             found.address,
+            load_text(&found.workload),
             machine_in_short(&found.machine)
         )))
 }
@@ -97,7 +100,12 @@ pub(crate) fn curve(found: &Curve) -> Element {
     };
     let sentence = rates::batch_sentence(found).map(|text| el("p").class("sentence").text(&text));
     header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
-        el("p").class("meta").text(&format!("{} · {}", found.address, machine_in_short(&found.machine))),
+        el("p").class("meta").text(&format!(
+            "{} · {} · {}",
+            found.address,
+            load_text(&found.workload),
+            machine_in_short(&found.machine)
+        )),
     )
 }
 
@@ -153,27 +161,44 @@ fn header(kind: &str, title: &str) -> Element {
 
 fn verdict(comparison: &Comparison) -> Markup {
     let under = format!("Verdict under the workload “{}”", comparison.workload.name);
-    let mut block =
-        el("div").class("verdict").child(el("p").class("under").text(&under)).child(sentence_of(comparison));
-    if let Some(judgement) = comparison.primary() {
-        block = block.child(paragraph(&format!("Why: {}.", judgement.why.trim_end_matches('.'))));
-    }
+    let sentence = sentence(comparison);
+    let headline = headline(comparison);
+    let figures = sentence.strip_prefix(&headline).unwrap_or_default().trim();
+    let mark = mark::inline_verdict(shown_verdict(comparison));
+    let mut block = el("div")
+        .class("verdict")
+        .child(el("p").class("under").text(&under))
+        .child(el("p").class("sentence").child(mark).text(&headline))
+        .children((!figures.is_empty()).then(|| paragraph(figures)))
+        .children(warnings(comparison).iter().map(|warning| el("p").class("warning").text(warning)));
     if let Some(beside) = sentence::beside(comparison) {
         let worse =
             comparison.judgements.iter().any(|other| !other.primary && other.verdict == Verdict::Worse);
-        block = block.child(el("p").class(if worse { "beside worse" } else { "beside" }).text(&beside));
+        block =
+            block.child(el("p").class(if worse { "beside worse" } else { "beside" }).text(&beside).detail());
     }
-    block.child(paragraph(&sentence::control(comparison))).into()
+    block.child(paragraph(&sentence::control(comparison)).detail()).into()
+}
+
+/// What must be known before the figures are believed.
+fn warnings(comparison: &Comparison) -> Vec<String> {
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let excluded = || tests().filter(|pair| pair.dropped.is_some());
+    let failed = excluded().filter(|pair| pair.troubles.iter().any(|arm| !arm.is_empty())).count();
+    let (excluded, measured) = (excluded().count(), tests().count());
+    let few = (excluded * 4 > measured).then(|| {
+        format!(
+            "{excluded} of {measured} A/B pairs are excluded, {failed} of them because an arm failed. What is left may be the quiet part of \
+             the truth. For neighbours: repeat it on a quieter machine, or see with --keep-disturbed what those pairs would have said. For \
+             an arm that fails: ask for less (--rate), or take the failure for the result."
+        )
+    });
+    comparison.reservations().into_iter().chain(comparison.unlike_loads()).chain(few).collect()
 }
 
 /// Worse where anything is: a gain of the primary metric does not outweigh it.
 fn shown_verdict(comparison: &Comparison) -> Verdict {
     if comparison.has_regression() { Verdict::Worse } else { comparison.verdict() }
-}
-
-fn sentence_of(comparison: &Comparison) -> Element {
-    let mark = mark::inline_verdict(shown_verdict(comparison));
-    el("p").class("sentence").child(mark).text(&sentence::verdict(comparison))
 }
 
 fn also(others: &[&Comparison]) -> Markup {
@@ -184,7 +209,7 @@ fn also(others: &[&Comparison]) -> Markup {
         el("li")
             .child(el("b").text(&format!("{}: ", comparison.workload.name)))
             .child(mark::inline_verdict(shown_verdict(comparison)))
-            .text(&sentence::verdict(comparison))
+            .text(&sentence(comparison))
     };
     el("div")
         .class("also")

@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{BatchSource, CpuSeconds, MemoryCounted, Metric, Outcome, TargetMemory, Window};
+use hone_format::{bytes, count, exact, measured, time_us};
+use hone_record::{
+    AnswerTimes, BUSY_OF_TARGET, Bounds, CPU_OF_TARGET, ClientFacts, EndToEnd, Hdr, LatencySplit,
+    MemoryCounted, Metric, Outcome, Part, Requirement, STALL_FROM_MS, Stalls, TargetBusy, TargetMemory,
+    WarmUp, WarmUpEnd, Window,
+};
 
 use super::{absent, figure, no_figure, results, section};
+use crate::load::load_text;
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
 use crate::plot::{Stroke, legend, series, spectrum};
 use crate::quantity::{self, NBSP, NONE};
@@ -12,16 +18,56 @@ use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup};
 
 /// The section.
-pub(crate) fn of(window: &Window) -> Element {
+pub(crate) fn section_of(window: &Window) -> Element {
     section("run", "What was measured")
-        .children(required(window))
         .child(facts(window))
-        .child(latencies(window))
-        .child(seconds(window).detail())
         .children(happened(window))
-        .children(consumers(window))
-        .children(batches(window))
-        .children(split(window))
+        .children(latency_table(window))
+        .children(required(window))
+        .child(latencies(window).detail())
+        .child(seconds(window).detail())
+}
+
+/// A row for each thing that was measured; what there was nothing of has none.
+fn facts(window: &Window) -> Element {
+    let facts = &window.facts;
+    let load = format!("{}, storage {}", load_text(&window.workload), window.durability.storage);
+    let cpu = format!("target {}; generator {}", target(window), generator(window));
+    let unread = || {
+        Some(format!("not known: {}", window.why_unknown(BUSY_OF_TARGET)?.lines().next().unwrap_or_default()))
+    };
+    let throttled = facts.throttling.filter(|limit| limit.is_felt());
+    let named = |counts: &BTreeMap<String, u64>| {
+        let each = counts.iter().map(|(name, times)| format!("{name} {}", count(*times)));
+        (!counts.is_empty()).then(|| each.collect::<Vec<_>>().join(", "))
+    };
+    let rows = [
+        ("load", Some(load)),
+        ("throughput", Some(throughput(window))),
+        ("CPU", Some(cpu)),
+        ("busy", facts.target_busy.as_ref().map(|found| busy(window, found)).or_else(unread)),
+        ("memory", facts.target_memory.map(|found| format!("target {}", memory(found)))),
+        ("machine", Some(machine(window))),
+        ("warm-up", facts.warm_up.as_ref().and_then(warm_up)),
+        (
+            "throttled",
+            throttled
+                .map(|limit| format!("{}; latencies contain these waits", limit.stopped_words("the target"))),
+        ),
+        ("errors", named(&facts.errors)),
+        ("retried", named(&facts.retries)),
+        ("stalls", facts.stalls.as_ref().and_then(stalls)),
+        ("times", facts.answer_times.and_then(answer_times)),
+        ("client", window.client.as_ref().map(client)),
+        ("batches", batches(window)),
+        ("consumers", window.end_to_end.as_ref().map(consumers)),
+        ("of latency", window.split.as_ref().map(split)),
+    ];
+    let mut table = Table::facts("Load, throughput and CPU");
+    for (name, value) in rows {
+        value.into_iter().for_each(|value| table.fact(name, &value));
+    }
+    table.finish()
 }
 
 /// The rules and what the window said to them; `None` without any.
@@ -30,16 +76,17 @@ fn required(window: &Window) -> Option<Element> {
         return None;
     }
     let columns =
-        vec![Column::words("required"), Column::numbers(Markup::text("measured")), Column::words("")];
+        vec![Column::words("required"), Column::numbers(Markup::text("measured")), Column::words("verdict")];
     let mut table = Table::new("What was required", columns);
     for rule in &window.requirements {
-        let measured = rule.measured.map_or(NONE.to_owned(), |value| measured_words(value, &rule.unit));
+        let measured = measured_text(rule);
         let why = rule.reason.as_deref().unwrap_or_default();
         let (class, verdict) = match rule.met {
             Some(true) => ("plain", "met".to_owned()),
-            Some(false) if why.is_empty() => ("primary", "not met".to_owned()),
-            Some(false) => ("primary", format!("not met: {why}")),
-            None => ("plain", format!("can’t be told: {why}")),
+            Some(false) if why.is_empty() => ("primary", "NOT MET".to_owned()),
+            Some(false) => ("primary", format!("NOT MET, {why}")),
+            None if why.is_empty() => ("plain", "can't be told: not measured".to_owned()),
+            None => ("plain", format!("can't be told: {why}")),
         };
         table.row_of_class(
             class,
@@ -50,8 +97,9 @@ fn required(window: &Window) -> Option<Element> {
     Some(table.finish())
 }
 
-fn measured_words(value: f64, unit: &str) -> String {
-    match unit {
+fn measured_text(rule: &Requirement) -> String {
+    let Some(value) = rule.measured else { return NONE.to_owned() };
+    match rule.unit.as_str() {
         "µs" => quantity::time_us(value),
         "share" => quantity::percent(value),
         unit => format!("{}{NBSP}{unit}", quantity::significant(value)),
@@ -72,146 +120,282 @@ fn happened(window: &Window) -> Option<Element> {
     Some(table.finish())
 }
 
-fn consumers(window: &Window) -> Option<Element> {
-    let seen = window.end_to_end.as_ref()?;
-    let mut table = Table::facts("What consumers saw");
-    table.fact("consumers, each of which reads everything", &quantity::count(u64::from(seen.consumers)));
-    table.fact("records fetched, over all of them", &quantity::count(seen.fetched_records));
-    table.fact("batch bytes fetched", &quantity::bytes(seen.fetched_bytes));
-    let missing = match seen.missing {
-        0 => "acknowledged requests not seen",
-        _ => {
-            "acknowledged requests not seen (end to end, each counts as the time it had waited: the least it can be)"
-        }
-    };
-    table.fact(missing, &quantity::count(seen.missing));
-    table.fact("most records behind", &quantity::count(seen.lag_records_max));
-    Some(table.finish())
-}
+/// Those of a latency that are shown, each with so many samples beyond it.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-fn batches(window: &Window) -> Option<Element> {
-    if window.batches.is_empty() {
+/// What clients waited, what the service took, and how late the generator was; `None` where the window has no percentiles.
+fn latency_table(window: &Window) -> Option<Element> {
+    if !matches!(window.outcome, Outcome::Steady | Outcome::Warming { .. })
+        || window.workload.engine.operations().is_some()
+    {
         return None;
     }
-    let number = |title: &str| Column::numbers(Markup::text(title));
-    let columns = vec![
-        Column::words("topic"),
-        number("batches"),
-        number("records each"),
-        number("bytes each"),
-        Column::words("known from"),
+    let mut columns = vec![Column::words("latency")];
+    columns.extend(
+        ["p50", "p90", "p99", "p99.9", "max", "samples"].map(|title| Column::numbers(Markup::text(title))),
+    );
+    let mut table = Table::new("Latency", columns);
+    let latencies = &window.latencies;
+    let measured = [
+        ("intended to ack", &latencies.intended_to_ack),
+        ("sent to ack", &latencies.sent_to_ack),
+        ("intended to sent", &latencies.intended_to_sent),
     ];
-    let mut table = Table::new("The effective batch", columns)
-        .remark("What was really written, not what was configured.");
-    for topic in &window.batches {
-        let each = |total: u64| total as f64 / topic.batches.max(1) as f64;
-        let source = match topic.source {
-            BatchSource::OwnFrames => "the generator’s own requests".to_owned(),
-            BatchSource::Fetched => {
-                format!("batch headers read back ({} of them)", quantity::percent(topic.seen_share))
-            }
-        };
-        let cells = vec![
-            Cell::number(&quantity::count(topic.batches)),
-            Cell::number(&quantity::significant(each(topic.records))),
-            Cell::number(&quantity::bytes(each(topic.bytes) as u64)),
-            Cell::text(&source),
-        ];
-        table.row(Markup::text(&topic.topic), cells);
+    // Without acknowledgements there is only the third.
+    let first = if window.workload.acks == 0 { 2 } else { 0 };
+    for (name, histogram) in measured.into_iter().skip(first) {
+        table.row(Markup::text(name), quantiles(histogram).iter().map(|text| Cell::number(text)).collect());
     }
-    Some(table.finish())
-}
-
-fn split(window: &Window) -> Option<Element> {
-    let split = window.split.as_ref()?;
-    let number = |title: &str| Column::numbers(Markup::text(title));
-    let columns = vec![Column::words("part"), number("p50"), number("p99")];
-    let mut table = Table::new("Where the time went", columns)
-        .remark(&format!("{} Percentiles of parts can’t be added up.", split.how));
-    for (name, part) in
-        [("client queue", split.client_queue), ("network", split.network), ("broker", split.broker)]
-    {
-        let Some(part) = part else { continue };
-        let tail = part.us_p99.map_or(NONE.to_owned(), quantity::time_us);
+    if let Some(seen) = window.end_to_end.as_ref().filter(|_| first == 0) {
         table.row(
-            Markup::text(name),
-            vec![Cell::number(&quantity::time_us(part.us_p50)), Cell::number(&tail)],
+            Markup::text("end to end"),
+            end_to_end(seen).iter().map(|text| Cell::number(text)).collect(),
         );
     }
     Some(table.finish())
 }
 
-fn facts(window: &Window) -> Element {
-    let facts = &window.facts;
-    let mut table = Table::facts("Counts, rates and CPU");
-    let rate = |value: &str| format!("{value}{NBSP}requests/s");
-    table.fact("asked for", &rate(&quantity::plain(window.asked_requests_per_s())));
-    table.fact("reached", &rate(&quantity::significant(facts.reached_requests_per_s)));
-    table.fact("requests due", &quantity::count(facts.requests));
-    table.fact("requests acknowledged", &quantity::count(facts.acked_requests));
-    table.fact("records acknowledged", &quantity::count(facts.acked_records));
-    table.fact("batch bytes acknowledged", &quantity::bytes(facts.acked_bytes));
-    table.fact("errors", &named(&facts.errors));
-    if !facts.retries.is_empty() {
-        table.fact("sent again after", &named(&facts.retries));
-    }
-    if let Some(times) = facts.answer_times {
-        table.fact("answers with the kernel's time", &quantity::percent(times.stamped_share()));
-    }
-    for metric in [Metric::CpuPerRecord, Metric::UserCpuPerRecord, Metric::CpuPerRequest] {
-        let value = window.value(metric).map_or_else(|| no_cpu(window).to_owned(), quantity::time_us);
-        table.fact(metric.label(), &value);
-    }
-    if let (Some(cores), Some(us)) = (facts.idle_cores, window.cpu_us_per_record_beyond_idling()) {
-        table.fact("taken idle, before the window", &format!("{}{NBSP}cores", quantity::significant(cores)));
-        table.fact("CPU per record beyond that", &quantity::time_us(us));
-    }
-    table.fact("target's CPU", &facts.target_cpu.map_or("not known".to_owned(), cpu));
-    if let Some(busy) = &facts.target_busy {
-        let us = window.value(Metric::BusyPerRecord).map_or_else(|| NONE.to_owned(), quantity::time_us);
-        table.fact(Metric::BusyPerRecord.label(), &format!("{us} ({})", busy.counter));
-    }
-    table.fact("target's memory", &facts.target_memory.map_or("not known".to_owned(), memory));
-    if let Some(limit) = facts.throttling {
-        table.fact("CPU limit", &limit.stopped_words("the target"));
-    }
-    table.fact("generator's CPU", &cpu(facts.generator_cpu));
-    table.fact("stolen by the hypervisor", &format!("{} of all cores", quantity::percent(facts.steal_share)));
-    table.fact("used by everybody else", &format!("{} of all cores", quantity::percent(facts.others_share)));
-    table.finish()
+fn quantiles(histogram: &Hdr) -> [String; 6] {
+    let known = |us: Option<f64>| us.map_or(NONE.to_owned(), quantity::time_us);
+    let [p50, p90, p99, p999] =
+        QUANTILES.map(|quantile| known(histogram.quantile_us_if_supported(quantile, SAMPLES_BEYOND)));
+    [p50, p90, p99, p999, known(histogram.max_us()), count(histogram.count())]
 }
 
-fn no_cpu(window: &Window) -> &'static str {
-    match (&window.outcome, window.facts.target_cpu) {
-        (Outcome::Steady, None) => "not known: the target's process is not on this machine or not named",
-        (Outcome::Steady, Some(_)) => "not known: too little CPU time to tell",
-        _ => "not told: the window is not steady",
-    }
-}
-
-fn named(counts: &BTreeMap<String, u64>) -> String {
-    let each = |(name, count): (&String, &u64)| format!("{name}: {}", quantity::count(*count));
-    let all: Vec<String> = counts.iter().map(each).collect();
-    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
-}
-
-fn cpu(cpu: CpuSeconds) -> String {
-    let total = quantity::duration(cpu.total_s);
-    cpu.user_share
-        .map_or(total.clone(), |share| format!("{total}, {} of it user code", quantity::percent(share)))
-}
-
-/// `812 MiB at most, 790 MiB on average (resident set)`.
-fn memory(memory: TargetMemory) -> String {
-    let mean = memory
-        .mean_bytes
-        .map_or(String::new(), |mean| format!(", {} on average", quantity::bytes(mean as u64)));
-    let how = match memory.counted {
-        MemoryCounted::Resident | MemoryCounted::AtExit => "resident set",
-        MemoryCounted::Proportional => "proportional set of all processes",
-        MemoryCounted::ResidentSum => "resident sets of all processes; shared pages count for each",
+/// As the others, but what lies among the missing is at least what it says.
+fn end_to_end(seen: &EndToEnd) -> [String; 6] {
+    let text = |bounds: Option<Bounds>| match bounds {
+        Some(Bounds { least_us, most_us }) if most_us == Some(least_us) => quantity::time_us(least_us),
+        Some(Bounds { least_us, .. }) => format!("≥{NBSP}{}", quantity::time_us(least_us)),
+        None => NONE.to_owned(),
     };
-    format!("{} at most{mean} ({how})", quantity::bytes(memory.peak_bytes))
+    let [p50, p90, p99, p999] = QUANTILES.map(|quantile| text(seen.quantile(quantile, SAMPLES_BEYOND)));
+    [p50, p90, p99, p999, text(seen.longest()), count(seen.latency.count())]
+}
+
+/// Stretches in which requests waited long, where there were any.
+fn stalls(stalls: &Stalls) -> Option<String> {
+    (stalls.count() > 0).then(|| {
+        format!(
+            "{} in which requests waited {STALL_FROM_MS} ms or longer: {} s together, the longest {} s, {} requests",
+            count(stalls.count()),
+            measured(stalls.total_s()),
+            measured(stalls.longest_s()),
+            count(stalls.requests())
+        )
+    })
+}
+
+/// How the times of the answers are known, where it is not the kernel that tells nearly all of them.
+fn answer_times(times: AnswerTimes) -> Option<String> {
+    let share = times.stamped_share();
+    (share < 0.99).then(|| {
+        format!(
+            "the kernel stamped {:.1} % of {} answers; the others have the time at which they were read, up to \
+             a millisecond later",
+            share * 100.0,
+            count(times.answers)
+        )
+    })
+}
+
+/// Rates of the window itself; what was answered while it was drained is in the histograms only.
+fn throughput(window: &Window) -> String {
+    let facts = &window.facts;
+    if window.workload.engine.operations().is_some() {
+        return format!(
+            "{} operations/s, {} in {:.3} s",
+            measured(facts.reached_requests_per_s),
+            count(facts.acked_requests),
+            window.duration_s
+        );
+    }
+    let share = facts.reached_requests_per_s / facts.acked_requests.max(1) as f64;
+    let done = if window.workload.acks == 0 { "sent" } else { "acknowledged" };
+    format!(
+        "{} requests/s {done}, {} records/s, {}/s; asked {} requests/s, {} were due",
+        measured(facts.reached_requests_per_s),
+        measured(facts.acked_records as f64 * share),
+        bytes((facts.acked_bytes as f64 * share) as u64),
+        exact(window.asked_requests_per_s()),
+        count(facts.requests),
+    )
+}
+
+fn target(window: &Window) -> String {
+    let facts = &window.facts;
+    let missing = window.why_unknown(CPU_OF_TARGET);
+    let Some(cpu) = facts.target_cpu else {
+        let why = missing.unwrap_or("its process is not on this machine, or not visible");
+        return format!("not known ({why}; name its process with --pid)");
+    };
+    let part = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
+    if facts.acked_records == 0 {
+        return format!("{} in all, no record acknowledged", time_us(cpu.total_s * 1e6));
+    }
+    let user = cpu
+        .user_share
+        .map(|share| format!(", {} of it user", hone_format::percent(share)))
+        .unwrap_or_default();
+    let beyond = window.cpu_us_per_record_beyond_idling().zip(facts.idle_cores);
+    let beyond = beyond.map_or_else(String::new, |(us, cores)| {
+        format!(", {} µs/record beyond the {} cores that it takes idle", measured(us), measured(cores))
+    });
+    let processes: Vec<&str> =
+        window.environment.iter().flat_map(|environment| &environment.measured).map(String::as_str).collect();
+    let of = if processes.is_empty() { String::new() } else { format!(", of {}", processes.join(" and ")) };
+    let behind: Vec<&str> =
+        window.environment.iter().flat_map(|environment| &environment.behind).map(String::as_str).collect();
+    let behind = if behind.is_empty() {
+        String::new()
+    } else {
+        format!("; it passes work on to {}, which Hone does NOT count", behind.join(" and "))
+    };
+    format!(
+        "{} µs/record, {} µs/request{user}{beyond}{part}{of}{behind}",
+        measured(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
+        measured(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
+    )
+}
+
+/// What a warm-up came to; nothing of one that was asked to be short.
+fn warm_up(found: &WarmUp) -> Option<String> {
+    let fell = found.cpu_us_per_request.map_or(String::new(), |[first, last]| {
+        format!("; CPU per request {} at first, {} at the end", time_us(first), time_us(last))
+    });
+    let compiling = found.compiling_share.map_or(String::new(), |share| {
+        format!("; JIT compilation used {} of the CPU", hone_format::percent(share))
+    });
+    let took = format!("{} requests in {} s", count(found.requests), measured(found.took_s));
+    match found.end {
+        WarmUpEnd::Steady => Some(format!("{took}, then steady{fell}{compiling}")),
+        WarmUpEnd::Limit => {
+            Some(format!("{took}, NOT steady at the limit (--warmup-limit){fell}{compiling}"))
+        }
+        WarmUpEnd::TooShort => None,
+    }
+}
+
+/// `target 41.2 µs/record, 0.18 cores by redpanda_cpu_busy_seconds_total (2 series)`.
+fn busy(window: &Window, busy: &TargetBusy) -> String {
+    let per_record = window.value(Metric::BusyPerRecord).map_or_else(
+        || format!("{} in all", time_us(busy.busy_s * 1e6)),
+        |us| format!("{} µs/record", measured(us)),
+    );
+    let handlers = busy
+        .handlers_idle_share
+        .map_or(String::new(), |share| format!("; request handlers idle {}", hone_format::percent(share)));
+    format!(
+        "target {per_record}, {} cores by {} ({} series{}){handlers}",
+        measured(busy.busy_s / busy.over_s),
+        busy.counter,
+        busy.series,
+        if busy.reading_s > 0.01 * busy.busy_s {
+            format!("; less {} that one reading costs", time_us(busy.reading_s * 1e6))
+        } else {
+            String::new()
+        }
+    )
+}
+
+fn memory(memory: TargetMemory) -> String {
+    let mean = memory.mean_bytes.map_or(String::new(), |mean| format!(", {} mean", bytes(mean as u64)));
+    let how = match memory.counted {
+        MemoryCounted::Resident | MemoryCounted::AtExit => "",
+        MemoryCounted::Proportional => " (proportional set size of all processes)",
+        MemoryCounted::ResidentSum => " (resident sets of all processes: shared pages count for each)",
+    };
+    format!("{} peak{mean}{how}", bytes(memory.peak_bytes))
+}
+
+fn generator(window: &Window) -> String {
+    let per_request = window.facts.generator_cpu.total_s * 1e6 / window.facts.requests.max(1) as f64;
+    format!("{} µs/request", measured(per_request))
+}
+
+fn machine(window: &Window) -> String {
+    let mut words = format!(
+        "{:.0} % of all cores used by others, {:.1} % stolen",
+        window.facts.others_share * 100.0,
+        window.facts.steal_share * 100.0
+    );
+    let pressure = window.environment.as_ref().map(|environment| &environment.pressure);
+    let waited: Vec<String> = pressure
+        .into_iter()
+        .flatten()
+        .filter(|(_, share)| **share >= 0.005)
+        .map(|(resource, share)| format!("{resource} {:.0} %", share * 100.0))
+        .collect();
+    if !waited.is_empty() {
+        words += &format!("; tasks waited for {} of the time", waited.join(", "));
+    }
+    words
+}
+
+/// The effective batch, where it is an output: a wire engine's own frames are as they were asked for.
+fn batches(window: &Window) -> Option<String> {
+    let topics: Vec<String> = window
+        .batches
+        .iter()
+        .filter(|topic| topic.batches > 0)
+        .map(|topic| {
+            let batches = topic.batches as f64;
+            let seen = match topic.seen_share {
+                share if share < 0.995 => format!(" (of {} that were read)", hone_format::percent(share)),
+                _ => String::new(),
+            };
+            format!(
+                "{} records, {} each{seen}",
+                measured(topic.records as f64 / batches),
+                bytes((topic.bytes as f64 / batches) as u64)
+            )
+        })
+        .collect();
+    (!topics.is_empty()).then(|| topics.join("; "))
+}
+
+/// The client and what of it shapes batches; the record has all of its settings.
+fn client(client: &ClientFacts) -> String {
+    const SHAPE: [&str; 4] =
+        ["linger.ms", "batch.size", "partitioner", "max.in.flight.requests.per.connection"];
+    let shape = SHAPE.iter().filter_map(|key| Some(format!("{key} {}", client.settings.get(*key)?)));
+    std::iter::once(client.software.clone()).chain(shape).collect::<Vec<_>>().join(", ")
+}
+
+fn consumers(seen: &EndToEnd) -> String {
+    let missing = match seen.missing {
+        0 => String::new(),
+        missing => format!(", {} acknowledged requests not seen", count(missing)),
+    };
+    let group = if seen.is_group { " in a group" } else { "" };
+    let at = |name: &str, records: Option<u64>| records.map(|records| format!("{} {name}", count(records)));
+    let lags = [
+        at("(p50)", seen.lag_records_p50),
+        at("(p99)", seen.lag_records_p99),
+        at("(max)", Some(seen.lag_records_max)),
+        at("at the end", seen.lag_records_end),
+    ];
+    let lags: Vec<String> = lags.into_iter().flatten().collect();
+    format!(
+        "{}{group} read {} records; lag in records: {}{missing}",
+        seen.consumers,
+        count(seen.fetched_records),
+        lags.join(", ")
+    )
+}
+
+fn split(split: &LatencySplit) -> String {
+    let part = |name: &str, part: Option<Part>| {
+        let part = part?;
+        let tail = part.us_p99.map(|us| format!(" (p99 {})", time_us(us))).unwrap_or_default();
+        Some(format!("{name} {}{tail}", time_us(part.us_p50)))
+    };
+    let parts = [
+        part("client queue", split.client_queue),
+        part("network", split.network),
+        part("broker", split.broker),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn latencies(window: &Window) -> Element {

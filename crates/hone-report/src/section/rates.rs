@@ -48,26 +48,34 @@ pub(crate) fn batch_sentence(found: &Curve) -> Option<String> {
     })
 }
 
-/// How the search ended, where that limits what it says.
+/// How the search ended, where that limits what it says, and what to do about it.
 fn end_sentence(found: &Capacity) -> Option<String> {
+    let design = &found.design;
     let sentence = match &found.end {
         CapacityEnd::Found => return None,
-        CapacityEnd::NotReached => {
-            "The promise was not seen to break: the highest rate that may be tried held.".to_owned()
-        }
-        CapacityEnd::NothingHeld => {
-            "No rate held down to the lowest one whose windows have enough samples.".to_owned()
-        }
+        CapacityEnd::NotReached => format!(
+            "It was not seen to break: the highest rate that may be tried is {} (--max-rate).",
+            hone_format::rate(design.most_requests_per_s)
+        ),
+        CapacityEnd::NothingHeld => format!(
+            "No rate down to {} held; below that a window of {} s has too few samples.",
+            hone_format::rate(design.least_requests_per_s),
+            found.workload.duration_s
+        ),
         CapacityEnd::GeneratorLate if found.failed_requests_per_s.is_some() => {
-            "Between these rates the generator fell behind, so Hone can’t narrow the knee further.".to_owned()
-        }
-        CapacityEnd::GeneratorLate => {
-            "Above that the generator, not the target, is the limit: it could not keep its schedule."
+            "Between these rates the generator fell behind, so Hone can't narrow the knee further. Give the generator its own core."
                 .to_owned()
         }
-        CapacityEnd::OutOfWindows => {
-            "The search used up its windows before both ends were confirmed.".to_owned()
+        CapacityEnd::GeneratorLate => {
+            "Above that the generator, not the target, is the limit: it could not keep its schedule. Give it a core of its own, or load \
+             with several at once (hone load --shard, at rates of your own: a search has one generator)."
+                .to_owned()
         }
+        CapacityEnd::OutOfWindows => format!(
+            "The search used up its {} windows before both ends were confirmed. Allow more with --max-windows, or take longer \
+             windows, which scatter less.",
+            design.most_windows
+        ),
         CapacityEnd::BrokenOff { why } => format!("The search was broken off: {why}."),
     };
     Some(sentence)

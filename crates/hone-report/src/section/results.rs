@@ -50,6 +50,7 @@ fn figures(comparison: &Comparison, evidence: &Evidence) -> Element {
         Column::numbers(arm_title(Stroke::B, &comparison.b)),
         Column::numbers(Markup::text("ratio, interval")),
         Column::words("verdict"),
+        Column::numbers(Markup::text("A/A control")),
     ];
     let mut table = Table::new(&table_name(comparison), columns).remark(&table_remark(comparison));
     let judged = ordered(comparison);
@@ -141,6 +142,7 @@ fn judged_cells(judgement: &Judgement) -> Vec<Cell> {
         Cell::number(&b),
         Cell::numbers(ratio_with_interval(estimate)),
         Cell::words(verdict),
+        Cell::numbers(judgement.control.as_ref().map_or_else(|| Markup::text(NONE), ratio_with_interval)),
     ]
 }
 
@@ -173,8 +175,24 @@ fn unjudged_cells(comparison: &Comparison, evidence: &Evidence, metric: Metric) 
         return None;
     }
     let [a, b] = values(metric, means.0.unwrap_or(f64::NAN), means.1.unwrap_or(f64::NAN));
-    let words = reason.map_or("not judged".to_owned(), |reason| format!("not estimated: {reason}"));
-    Some(vec![Cell::number(&a), Cell::number(&b), Cell::text(&words).across(2)])
+    let words = reason.map_or("not judged".to_owned(), |reason| {
+        format!("not estimated: {reason}{}", needs(comparison, metric))
+    });
+    Some(vec![Cell::number(&a), Cell::number(&b), Cell::text(&words).across(3)])
+}
+
+/// What a window must have before it tells a metric.
+fn needs(comparison: &Comparison, metric: Metric) -> String {
+    if comparison.design.refused.contains_key(&metric) {
+        // The reason says so already.
+        return String::new();
+    }
+    match metric {
+        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
+        _ => metric.samples_needed().map_or(String::new(), |needed| {
+            format!(" (a {} needs {} requests a window)", comparison.label(metric), quantity::count(needed))
+        }),
+    }
 }
 
 fn dropped(comparison: &Comparison) -> Element {

@@ -520,7 +520,7 @@ impl Session<'_> {
         let broker = first.iter().filter_map(|window| window.environment.as_ref()?.broker_software.clone());
         Ok(HostTrial {
             target: asked.target.clone(),
-            load: hone_document::window::load_words(&asked.workload),
+            load: hone_report::load::load_text(&asked.workload),
             workload: asked.workload.clone(),
             profile: asked.profile.clone(),
             rule: asked.rule(),

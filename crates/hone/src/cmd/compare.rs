@@ -1,6 +1,6 @@
 //! `hone compare A B`: two brokers, pair by pair.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use hone_compare::{Plan, SavedRule};
 use hone_format::read_seconds;
 use hone_load::Security;
 use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Workload};
+use hone_report::documents;
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
@@ -363,10 +364,13 @@ fn judged(contest: &Contest<'_>, folder: &RunFolder, cli: &CliContext) -> Result
     folder.write_record("comparison.json", comparison.clone())?;
     let entered = enter_in_ledger(&comparison, folder, cli);
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    cli.show(comparison, |comparison| {
-        let next = to_settle(comparison, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
-        with_place(comparison, folder.path()) + &next
-    })?;
+    let next = to_settle(&comparison, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
+    let behind = format!("\nRecord: {}\n{next}", folder.join("comparison.json").display());
+    cli.show_document(
+        comparison,
+        |comparison| documents::comparison(comparison, &BTreeMap::new(), None),
+        &behind,
+    )?;
     entered.map(|()| ending)
 }
 
@@ -421,14 +425,6 @@ fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
         earlier_s += pair.took_s;
     }
     Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
-}
-
-fn with_place(comparison: &Comparison, folder: &Path) -> String {
-    format!(
-        "{}\nRecord: {}\n",
-        hone_document::comparison::text(comparison),
-        folder.join("comparison.json").display()
-    )
 }
 
 /// What stands on the two sides.

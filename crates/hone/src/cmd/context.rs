@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_record::{Body, Envelope, FORMAT_VERSION};
+use hone_report::{Detail, Document};
 use serde::Serialize;
 use serde_json::json;
 
@@ -19,6 +20,9 @@ pub(crate) struct Common {
     /// Print the result as a record (JSON) on stdout instead of text.
     #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
+    /// Also print what explains the result: the rule, the method, all figures.
+    #[arg(long, global = true, display_order = 900)]
+    pub(crate) explain: bool,
     /// Show no progress.
     #[arg(short, long, global = true, display_order = 901)]
     pub(crate) quiet: bool,
@@ -27,13 +31,15 @@ pub(crate) struct Common {
 /// What every verb may need of the command line and the terminal.
 pub(crate) struct CliContext {
     pub(super) json: bool,
+    detail: Detail,
     pub(crate) progress: Progress,
     given: BTreeMap<String, String>,
 }
 
 impl CliContext {
     pub(super) fn new(common: &Common, given: BTreeMap<String, String>) -> Self {
-        Self { json: common.json, progress: Progress::new(common.quiet), given }
+        let detail = if common.explain { Detail::Everything } else { Detail::Result };
+        Self { json: common.json, detail, progress: Progress::new(common.quiet), given }
     }
 
     /// Whether an argument stands on the command line.
@@ -46,7 +52,7 @@ impl CliContext {
     /// # Errors
     /// With the first one that does not.
     pub(crate) fn goes_on(&self, besides: &[&str]) -> Result<()> {
-        let any_run = ["resume", "json", "quiet"];
+        let any_run = ["resume", "json", "explain", "quiet"];
         let counts = |id: &str| {
             any_run.contains(&id) || besides.contains(&id) || SecurityOptions::names().any(|name| name == id)
         };
@@ -63,6 +69,16 @@ impl CliContext {
     pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<()> {
         self.progress.clear();
         if self.json { print(&Envelope::new(record).to_text()?) } else { print(&text(&record)) }
+    }
+
+    /// A record as its document with lines behind it, or as JSON.
+    pub(crate) fn show_document<T: Body>(
+        &self,
+        record: T,
+        document: impl FnOnce(&T) -> Document,
+        behind: &str,
+    ) -> Result<()> {
+        self.show(record, |record| document(record).terminal(self.detail) + behind)
     }
 
     /// As [`CliContext::show`], for findings that are told and not read again.

@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
-    cli.show(window, hone_document::window::text)?;
+    cli.show_document(window, hone_report::documents::window, "")?;
     kept.into_iter().collect::<Result<()>>()?;
     Ok(ending)
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let kept = arguments.store.as_ref().map_or(Ok(()), |place| rendezvous::keep_merged(place, &merged));
     let ending = load::ending(&merged);
     // Shown even when it could not be kept: it is measured.
-    cli.show(merged, hone_document::window::text)?;
+    cli.show_document(merged, hone_report::documents::window, "")?;
     kept.map(|()| ending)
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::Foretold;
+use hone_record::{Foretold, Optimization};
+use hone_report::documents;
 use hone_tool::{System, interrupt};
 
 use crate::cmd::context::{CliContext, default_runs};
@@ -88,9 +89,9 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let page = hone_serve::page::write(&folder.join("optimization.json"), None)?;
     let asked = experiment.variants_are_asked;
     let worse = is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked);
-    cli.show(found, |found| {
-        format!("{}\nReport: {}\n", hone_document::optimization::text(found), page.display())
-    })?;
+    let report = format!("\nReport: {}\n", page.display());
+    let document = |found: &Optimization| documents::optimization(found, &BTreeMap::new(), None);
+    cli.show_document(found, document, &report)?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 

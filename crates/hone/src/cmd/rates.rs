@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hone_host::observe;
 use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Schedule, Workload};
+use hone_report::{Document, documents};
 
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::aim::Aim;
@@ -80,12 +81,12 @@ impl RateOptions {
                 CapacityEnd::NothingHeld => Ending::Worse,
                 _ => Ending::CouldNot,
             };
-            keep_and_show(&folder, CAPACITY_FILE, found, hone_document::curve::capacity, cli)?;
+            keep_and_show(&folder, CAPACITY_FILE, found, documents::capacity, cli)?;
             return Ok(ending);
         }
         let over = if self.sweep_rate.is_empty() { CurveOver::RecordsPerBatch } else { CurveOver::Rate };
         let (curve, broken_off) = course.sweep(over, &stops)?;
-        keep_and_show(&folder, CURVE_FILE, curve, hone_document::curve::curve, cli)?;
+        keep_and_show(&folder, CURVE_FILE, curve, documents::curve, cli)?;
         broken_off.map_or(Ok(Ending::Done), Err)
     }
 
@@ -179,12 +180,12 @@ fn keep_and_show<T: Body + Clone>(
     folder: &RunFolder,
     name: &str,
     record: T,
-    text: impl FnOnce(&T) -> String,
+    document: impl FnOnce(&T) -> Document,
     cli: &CliContext,
 ) -> Result<()> {
     let kept = folder.write_record(name, record.clone());
     // Shown even when it could not be kept: it is measured.
-    cli.show(record, text)?;
+    cli.show_document(record, document, "")?;
     let page = hone_serve::page::write(&kept?, None)?;
     cli.progress.line(&format!("report: {}", page.display()));
     Ok(())

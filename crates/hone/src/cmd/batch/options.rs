@@ -151,7 +151,7 @@ impl ProofOptions {
             load: format!(
                 "{} records/s of {} by {} producers to {} partitions",
                 hone_format::exact(workload.requests_per_s),
-                hone_document::window::record_words(&workload),
+                hone_report::load::records_text(&workload),
                 workload.connections,
                 workload.partitions
             ),

@@ -1,0 +1,81 @@
+//! A load in words.
+
+use hone_format::{count, exact};
+use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
+
+/// The load in words.
+pub fn load_text(workload: &Workload) -> String {
+    let operations = count(workload.engine.operations().unwrap_or_default());
+    match &workload.engine {
+        Engine::Tool { command, .. } => return format!("{operations} operations of `{}`", command.join(" ")),
+        Engine::Exits { arguments, .. } => {
+            return format!("{operations} operations of the target with `{}`", arguments.join(" "));
+        }
+        Engine::Wire | Engine::Librdkafka { .. } | Engine::Command { .. } => {}
+    }
+    let acks = hone_format::acks(workload.acks);
+    let records = match &workload.payload {
+        Payload::Bytes { .. } => sizes(workload),
+        Payload::Json { shape } => format!("{} ({shape})", sizes(workload)),
+        // How long they are is known when the file has been read.
+        Payload::File { path, sha256 } if sha256.is_empty() => format!("lines of {path}"),
+        Payload::File { path, .. } => format!("about {} B (lines of {path})", workload.record_bytes),
+    };
+    let (what, connections) = if workload.engine == Engine::Wire {
+        let count = u64::from(workload.records_per_batch) * u64::from(workload.partitions_per_request);
+        (format!("requests/s of {count} ×"), "connections")
+    } else {
+        ("records/s of".to_owned(), "producers")
+    };
+    format!(
+        "{} {what} {records}{}, {} for {} s, {} {connections}, acks={acks}",
+        exact(workload.requests_per_s),
+        keys(workload.keys),
+        schedule(&workload.schedule),
+        workload.duration_s,
+        workload.connections,
+    )
+}
+
+/// What kind of records a load has, where a few words must do.
+pub fn records_text(workload: &Workload) -> String {
+    match &workload.payload {
+        Payload::File { path, sha256 } if sha256.is_empty() => format!("the lines of {path}"),
+        _ => format!("{} bytes", workload.record_bytes),
+    }
+}
+
+fn sizes(workload: &Workload) -> String {
+    match workload.sizes {
+        Sizes::Fixed => format!("{} B", workload.record_bytes),
+        Sizes::Uniform { least_bytes, most_bytes } => format!("{least_bytes}-{most_bytes} B"),
+        Sizes::LogNormal { sigma } => format!("about {} B (log-normal, σ {sigma})", workload.record_bytes),
+    }
+}
+
+fn keys(keys: Keys) -> String {
+    match keys {
+        Keys::None => String::new(),
+        Keys::Uniform { distinct } => format!(", {} keys", count(distinct)),
+        Keys::Zipf { distinct, exponent } => format!(", {} keys (zipf {exponent})", count(distinct)),
+    }
+}
+
+fn schedule(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Uniform => "uniform".to_owned(),
+        Schedule::Poisson => "Poisson".to_owned(),
+        Schedule::Bursts { every_ms } => format!("in bursts every {} ms", exact(*every_ms)),
+        Schedule::Ramp { to_requests_per_s } => format!("ramp to {}/s", exact(*to_requests_per_s)),
+        Schedule::Steps { requests_per_s } => {
+            let rates: Vec<String> = requests_per_s.iter().map(|rate| exact(*rate)).collect();
+            format!("in steps of {}/s", rates.join(", "))
+        }
+        Schedule::Climb(climb) => {
+            format!("climbing to {}/s, until {} breaks", exact(climb.to_requests_per_s), climb.slo.words())
+        }
+        Schedule::Replay { source, arrivals, .. } => {
+            format!("replay of {source} ({} times)", count(*arrivals))
+        }
+    }
+}

@@ -4,92 +4,18 @@
 //! that of another LLVM. So the compiler is found first, its links are followed to the folder where it really is, and every
 //! other tool must be there and say the same version, before anything is built.
 
+pub(crate) mod refusal;
+
 use std::env;
 use std::path::{Path, PathBuf};
 
 use hone_record::ToolReceipt;
 use hone_tool::{Call, Found, Origin, Runner, Tool, ToolError, Version};
 
-use crate::workshop::PADDING;
-
-/// Majors of clang that are looked for when none is named, newest first. Those below know no way to be told of stale counts of templates and
-/// inline functions, and end at the option for that ([`crate::recipe::HEARD_FROM_LLVM`]).
-const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 15..=30;
-
-/// A compiler, or a tool of its, that must not be used. It is inside of [`crate::Refusal::Family`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FamilyRefusal {
-    /// Not a compiler that is known.
-    #[error(
-        "{name} is no clang and no gcc: it says \"{says}\"\n  next: name the compiler itself, by its path where a cache or a \
-         script stands in front of it: compiler = \"/usr/bin/gcc\""
-    )]
-    Unknown {
-        /// What was named.
-        name: String,
-        /// Its version line.
-        says: String,
-    },
-    /// A tool of another version.
-    #[error(
-        "{tool} says \"{says}\", but the compiler {compiler} is version {major}: profiles can't go from one to the other\n  \
-         next: {next}"
-    )]
-    OtherVersion {
-        /// The tool's file.
-        tool: String,
-        /// Its version line.
-        says: String,
-        /// The compiler's file.
-        compiler: String,
-        /// The compiler's major version.
-        major: u32,
-        /// How the right one is got: its package, or the variable that named this one.
-        next: String,
-    },
-    /// A clang that drops counts in silence.
-    #[error(
-        "{name} is clang {major}, which can't say that it drops stale counts of templates and inline functions \
-         (-no-pgo-warn-mismatch-comdat-weak came with {})\n  next: apt-get install clang-22 lld-22 llvm-22 libclang-rt-22-dev, and name \
-         that compiler: compiler = \"clang-22\"", CLANG_MAJORS.start()
-    )]
-    TooOld {
-        /// What was named.
-        name: String,
-        /// Its major version.
-        major: u32,
-    },
-    /// The library that instrumented programs are linked with.
-    #[error(
-        "the profile runtime of {compiler} is not there ({looked}): no instrumented program can be linked\n  next: apt-get \
-         install {package}"
-    )]
-    NoRuntime {
-        /// The compiler's file.
-        compiler: String,
-        /// What the compiler answered when asked for it.
-        looked: String,
-        /// The package that has it.
-        package: String,
-    },
-    /// No compiler was named, and none that is there goes with the tools that the environment names.
-    #[error("{variables}: no clang goes with that: {}\n  next: correct or unset {variables}, or name the compiler that belongs to it: \
-             compiler = \"clang-22\"", tried.join("; "))]
-    NoneFits {
-        /// The variables that are set.
-        variables: String,
-        /// Each compiler that was found, and why it was not taken.
-        tried: Vec<String>,
-    },
-    /// No compiler was named, and none that is there is whole.
-    #[error("no clang with its linker, llvm-profdata and profile runtime: {}\n  next: apt-get install clang-22 lld-22 llvm-22 \
-             libclang-rt-22-dev, or say compiler = \"gcc\"", if tried.is_empty() { "there is none".to_owned() } else { tried.join("; ") })]
-    NoneWhole {
-        /// Each that was found, with what it lacks.
-        tried: Vec<String>,
-    },
-}
+use crate::layout::PADDING;
+use crate::refusal::Refusal;
+use refusal::CLANG_MAJORS;
+pub use refusal::FamilyRefusal;
 
 /// What a compiler's profiles are made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +93,7 @@ impl Family {
                     tried.push(format!("{name}: {}", first_line(&format!("{error:#}"))));
                     is_of_a_version |= matches!(
                         error.downcast_ref(),
-                        Some(crate::refusal::Refusal::Family(FamilyRefusal::OtherVersion { .. }))
+                        Some(Refusal::Family(FamilyRefusal::OtherVersion { .. }))
                     );
                 }
             }
@@ -208,7 +134,7 @@ fn is_set(variable: &str) -> bool {
 }
 
 fn refused(refusal: FamilyRefusal) -> anyhow::Error {
-    crate::refusal::Refusal::Family(refusal).into()
+    Refusal::Family(refusal).into()
 }
 
 fn first_line(text: &str) -> &str {
@@ -446,7 +372,7 @@ mod tests {
         let refusal = find(14);
         let known = refusal.downcast_ref();
         assert!(
-            matches!(known, Some(crate::refusal::Refusal::Family(FamilyRefusal::TooOld { major: 14, .. }))),
+            matches!(known, Some(Refusal::Family(FamilyRefusal::TooOld { major: 14, .. }))),
             "{refusal:#}"
         );
         assert!(refusal.to_string().contains("came with 15)"), "{refusal:#}");

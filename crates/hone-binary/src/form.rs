@@ -1,27 +1,18 @@
 //! What kind of profile a file is, whatever its name says.
 
+pub(crate) mod fault;
+
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::bolt::Samples;
 use crate::bolt::fdata::Reader;
-
-/// A file that is no profile, or none that can be taken. It is inside of [`crate::Refusal::Form`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the profile {} {what}\n  next: {next}", file.display())]
-pub struct FormFault {
-    /// The file.
-    pub file: PathBuf,
-    /// What is wrong with it.
-    pub what: String,
-    /// The way out.
-    pub next: &'static str,
-}
+pub use fault::FormFault;
 
 /// The form of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

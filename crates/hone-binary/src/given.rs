@@ -13,7 +13,8 @@ use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::file_facts;
 use crate::pgo::refuse_other_counting;
 use crate::refusal::Refusal;
-use crate::workshop::{Built, How, Kind, Merged, Order, Proven, Workshop};
+use crate::target_kind::TargetKind;
+use crate::workshop::{Built, How, Merged, Order, Proven, Workshop};
 
 /// A finished program, copied for each variant.
 pub struct GivenBinary {
@@ -48,7 +49,7 @@ impl GivenBinary {
 /// What a finished program has no use for.
 fn no_counts<T>() -> Result<T> {
     let refusal = Refusal::Unfit {
-        kind: Kind::Given,
+        kind: TargetKind::Given,
         what: "a profile for a compiler",
         why: "there are no sources to compile",
         next: "use BOLT, which merges and proves its profiles itself",
@@ -57,8 +58,8 @@ fn no_counts<T>() -> Result<T> {
 }
 
 impl Workshop for GivenBinary {
-    fn kind(&self) -> Kind {
-        Kind::Given
+    fn kind(&self) -> TargetKind {
+        TargetKind::Given
     }
 
     /// Copies and looks. With relocations ordered, the program must have them, and whatever else BOLT needs.

@@ -3,6 +3,8 @@
 //! What a machine can give is tried and not believed: perf lists events by the CPU's model number, a virtual machine has the number
 //! without the counters, and `perf record -e cycles:u` takes the clock in place of a counter that is not there and ends with 0.
 
+pub(crate) mod refusal;
+
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -17,6 +19,7 @@ use hone_tool::{Call, Readiness, Runner, Session, Tool, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
 use crate::refusal::Refusal;
+pub use refusal::{FEWEST_SAMPLES, PerfRefusal};
 
 /// Samples a second at most. Uneven, so that it does not beat with what a program does every so often; the kernel takes fewer where
 /// sampling would cost too much (`kernel.perf_cpu_time_max_percent`).
@@ -27,9 +30,6 @@ const MOST_SAMPLES: f64 = 500_000.0;
 
 /// Samples a second at least, so that the processes that do next to nothing are seen, too.
 const LEAST_HZ: u32 = 49;
-
-/// Fewer samples than this say nothing of which code is hot.
-pub const FEWEST_SAMPLES: u64 = 100;
 
 /// A trial takes a fraction of a second.
 const TRIAL_LIMIT: Duration = Duration::from_secs(20);
@@ -42,54 +42,6 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Keeps a core busy for some 50 ms, in user mode.
 const BUSY: &str = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
-
-/// A wish that this machine does not grant. It is inside of [`crate::Refusal::Perf`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PerfRefusal {
-    /// No branch records.
-    #[error(
-        "this machine gives no branch records: {said}\n  next: take the profile on a machine whose PMU has them (Intel's LBR, AMD \
-         from Zen 4 on; most virtual machines pass none of them on; where perf speaks of rights, set kernel.perf_event_paranoid to \
-         2 or less), or say profile = \"instrumented\" (exact, while the training \
-         is slow) or profile = \"samples\" (plain ones, for BOLT alone)"
-    )]
-    NoBranches {
-        /// perf's words, or what was missing in its data.
-        said: String,
-    },
-    /// Not even the clock.
-    #[error(
-        "perf can't sample here: {said}\n  next: set kernel.perf_event_paranoid to 2 or less (a container needs CAP_PERFMON, and a \
-         seccomp profile that lets perf_event_open through), or say profile = \"instrumented\""
-    )]
-    NoSamples {
-        /// perf's words, or what was missing in its data.
-        said: String,
-    },
-    /// The machine can, and perf did not go through with it.
-    #[error(
-        "perf did not hold out: {said}\n  next: look for room where {} is written and at the limit of open files (`ulimit -n`: perf \
-         opens one for each thread and CPU), and train again", data.display()
-    )]
-    Broke {
-        /// Where it writes.
-        data: PathBuf,
-        /// perf's words, or what it did.
-        said: String,
-    },
-    /// The load hardly ran in the program.
-    #[error(
-        "{} holds {samples} samples of the program: fewer than {FEWEST_SAMPLES} say nothing of what is hot\n  next: train longer \
-         (duration_s, operations), or look whether the load reaches the program", data.display()
-    )]
-    Thin {
-        /// What perf wrote.
-        data: PathBuf,
-        /// Samples in it.
-        samples: u64,
-    },
-}
 
 /// What is sampled, always in user mode: nothing else can be shaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,8 +22,9 @@ use crate::plan::{self, BuildPlan, CFlags, profile_env};
 use crate::profile::Profile;
 use crate::refusal::Refusal;
 use crate::target::{CargoTarget, Metadata};
+use crate::target_kind::TargetKind;
 use crate::toolchain::Toolchain;
-use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short, whole_weights};
+use crate::workshop::{Built, Guide, How, Merged, Order, Proven, Workshop, short, whole_weights};
 use crate::{proof, said};
 
 /// Three builds of a small service take about this much; less is certain to fail half-way.
@@ -225,8 +226,8 @@ impl<'a> Pgo<'a> {
 }
 
 impl Workshop for Pgo<'_> {
-    fn kind(&self) -> Kind {
-        Kind::Cargo
+    fn kind(&self) -> TargetKind {
+        TargetKind::Cargo
     }
 
     /// Builds with a profile have always an empty folder: Cargo does not repeat what the compiler said about dependencies that

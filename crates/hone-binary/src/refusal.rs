@@ -12,7 +12,7 @@ const END_WELL: &str = "stop it with SIGTERM and let it return from `main` (or c
 pub enum Refusal {
     /// BOLT, or what it was to work on.
     #[error(transparent)]
-    Bolt(#[from] crate::bolt::BoltRefusal),
+    Bolt(#[from] crate::bolt::refusal::BoltRefusal),
     /// The training left no raw profile.
     #[error(
         "no raw profile (*.profraw) in {}: the server was killed before it wrote its profile, or the program that ran \
@@ -126,7 +126,7 @@ pub enum Refusal {
     #[error("{kind} can't have {what}: {why}\n  next: {next}")]
     Unfit {
         /// What kind of target it is.
-        kind: crate::workshop::Kind,
+        kind: crate::target_kind::TargetKind,
         /// What was ordered.
         what: &'static str,
         /// Why it can't be had.
@@ -138,7 +138,7 @@ pub enum Refusal {
     #[error("{kind} does not count while it runs\n  next: sum up the profile that was taken of it")]
     Uncounted {
         /// What kind of target it is.
-        kind: crate::workshop::Kind,
+        kind: crate::target_kind::TargetKind,
     },
     /// A weight that is none, or that lets one training drown all others.
     #[error("a training has the weight {weight}\n  next: give a number between 0.001 and 1000")]
@@ -161,20 +161,20 @@ pub enum Refusal {
     },
     /// A profile or a build of a Go program.
     #[error(transparent)]
-    Go(#[from] crate::go::GoRefusal),
+    Go(#[from] crate::go::refusal::GoRefusal),
     /// A compiler of C or C++, or a tool of its.
     #[error(transparent)]
-    Family(#[from] crate::family::FamilyRefusal),
+    Family(#[from] crate::family::refusal::FamilyRefusal),
     /// A build by a recipe.
     #[error(transparent)]
-    Recipe(#[from] crate::recipe::RecipeRefusal),
+    Recipe(#[from] crate::recipe::refusal::RecipeRefusal),
     /// A profile that was named by its path.
     #[error(transparent)]
-    Form(#[from] crate::form::FormFault),
+    Form(#[from] crate::form::fault::FormFault),
     /// Samples of a program.
     #[error(transparent)]
-    Perf(#[from] crate::perf::PerfRefusal),
+    Perf(#[from] crate::perf::refusal::PerfRefusal),
     /// A target that was stopped without a profile.
     #[error(transparent)]
-    Capture(#[from] crate::capture::CaptureRefusal),
+    Capture(#[from] crate::capture::refusal::CaptureRefusal),
 }

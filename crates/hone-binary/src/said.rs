@@ -16,6 +16,11 @@ const NOT_USED: [&str; 6] = [
     "Could not read profile",
 ];
 
+/// Without the first LLVM drops counts of templates and inline functions in silence when their code is another; without the second,
+/// those of functions that it does not find in the profile.
+pub(crate) const HEARD_FROM_LLVM: [&str; 2] =
+    ["-no-pgo-warn-mismatch-comdat-weak=false", "-pgo-warn-missing-function"];
+
 const MISMATCH: &str = "function control flow change detected (hash mismatch) ";
 const MISSING: &str = "no profile data available for function ";
 

@@ -16,7 +16,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +32,7 @@ use crate::lock::sha256_of;
 use crate::messages::NativeCode;
 use crate::refusal::Refusal;
 use crate::shim::Entry;
+use crate::target_kind::TargetKind;
 
 /// The profile's part in a build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -156,17 +156,6 @@ impl Order {
         }
         name
     }
-}
-
-/// What lld from version 20 on puts between functions. A profile orders the hot ones at any seed, and this moves them, too.
-pub(crate) const PADDING: &str = "--randomize-section-padding";
-
-/// Flags for a link that places functions by luck. lld takes 0 for "by chance" and the largest number for "turned around";
-/// all others are seeds. `pads` says whether the linker takes [`PADDING`].
-pub(crate) fn layout_flags(link_seed: u64, pads: bool) -> Vec<String> {
-    let seed = 1 + link_seed % u64::from(u32::MAX - 1);
-    let padding = pads.then(|| format!("-Wl,{PADDING}={seed}"));
-    std::iter::once(format!("-Wl,--shuffle-sections=.text*={seed}")).chain(padding).collect()
 }
 
 /// What a profile's builds are known by: its contents, or the name of one that is not there yet.
@@ -363,38 +352,10 @@ pub struct Proven {
     pub code_inside: Vec<CodeInside>,
 }
 
-/// Who builds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Cargo.
-    Cargo,
-    /// The program's own build system, with clang.
-    Clang,
-    /// The program's own build system, with gcc.
-    Gcc,
-    /// `go`.
-    Go,
-    /// Nobody: the program is finished.
-    Given,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Cargo => "a Cargo target",
-            Self::Clang => "a target of clang",
-            Self::Gcc => "a target of gcc",
-            Self::Go => "a Go program",
-            Self::Given => "a finished program",
-        })
-    }
-}
-
 /// Builds variants of one program, merges and proves their profiles.
 pub trait Workshop {
     /// Who builds.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> TargetKind;
 
     /// Whether this kind of target can have this part of a profile.
     ///
@@ -497,44 +458,44 @@ pub trait Workshop {
 }
 
 /// Which guides a kind of target can have.
-fn fits_guide(kind: Kind, guide: &Guide) -> Result<(), Refusal> {
+fn fits_guide(kind: TargetKind, guide: &Guide) -> Result<(), Refusal> {
     let (what, why, next) = match (kind, guide) {
         (_, Guide::None)
-        | (Kind::Cargo | Kind::Clang | Kind::Gcc, Guide::Generate | Guide::Use(_))
-        | (Kind::Clang, Guide::CsGenerate(_) | Guide::SampleUse(_) | Guide::Traceable)
-        | (Kind::Go, Guide::Use(_)) => return Ok(()),
-        (Kind::Cargo, Guide::CsGenerate(_)) => {
+        | (TargetKind::Cargo | TargetKind::Clang | TargetKind::Gcc, Guide::Generate | Guide::Use(_))
+        | (TargetKind::Clang, Guide::CsGenerate(_) | Guide::SampleUse(_) | Guide::Traceable)
+        | (TargetKind::Go, Guide::Use(_)) => return Ok(()),
+        (TargetKind::Cargo, Guide::CsGenerate(_)) => {
             ("context-sensitive counts", "rustc has no flag for them", "leave out the variant csir")
         }
-        (Kind::Cargo, Guide::SampleUse(_) | Guide::Traceable) => (
+        (TargetKind::Cargo, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of samples",
             "rustc takes one in nightly builds only (-Zprofile-sample-use)",
             "train an instrumented build (pgo), or let BOLT use the samples",
         ),
-        (Kind::Gcc, Guide::CsGenerate(_)) => (
+        (TargetKind::Gcc, Guide::CsGenerate(_)) => (
             "context-sensitive counts",
             "gcc has no flag for them",
             "leave out the variant csir, or say compiler = \"clang\"",
         ),
-        (Kind::Gcc, Guide::SampleUse(_) | Guide::Traceable) => (
+        (TargetKind::Gcc, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of samples",
             "gcc's form of it is made of branch records by a tool of its own",
             "train an instrumented build (pgo), or let BOLT use the samples",
         ),
-        (Kind::Go, Guide::Generate) => (
+        (TargetKind::Go, Guide::Generate) => (
             "a counting build",
             "Go's profile is taken from the plain program by net/http/pprof",
             "train the plain build, and merge what /debug/pprof/profile gave",
         ),
-        (Kind::Go, Guide::CsGenerate(_)) => {
+        (TargetKind::Go, Guide::CsGenerate(_)) => {
             ("context-sensitive counts", "Go's compiler has no counts at all", "leave out the variant csir")
         }
-        (Kind::Go, Guide::SampleUse(_) | Guide::Traceable) => (
+        (TargetKind::Go, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of branch samples",
             "Go's compiler takes pprof's CPU profiles",
             "use them as its profile (pgo)",
         ),
-        (Kind::Given, _) => (
+        (TargetKind::Given, _) => (
             "a build with a profile",
             "there are no sources to compile",
             "use BOLT (variant bolt), or name the sources as the target",
@@ -544,30 +505,30 @@ fn fits_guide(kind: Kind, guide: &Guide) -> Result<(), Refusal> {
 }
 
 /// Which other wishes a kind of target can be granted.
-fn fits_flags(kind: Kind, order: &Order) -> Result<(), Refusal> {
+fn fits_flags(kind: TargetKind, order: &Order) -> Result<(), Refusal> {
     let refuse = |what, why, next| Err(Refusal::Unfit { kind, what, why, next });
     match kind {
-        Kind::Go if order.relocs => refuse(
+        TargetKind::Go if order.relocs => refuse(
             "relocations",
             "they are for BOLT, which does not rewrite Go programs",
             "leave out the variants relocs and bolt",
         ),
-        Kind::Go if !order.jump_tables => refuse(
+        TargetKind::Go if !order.jump_tables => refuse(
             "a build without jump tables",
             "they are for BOLT, which does not rewrite Go programs",
             "leave out the variant no-jump-tables",
         ),
-        Kind::Given if !order.jump_tables => refuse(
+        TargetKind::Given if !order.jump_tables => refuse(
             "a build without jump tables",
             "there are no sources to compile",
             "leave out the variant no-jump-tables, or name the sources as the target",
         ),
-        Kind::Given if order.link_seed.is_some() => refuse(
+        TargetKind::Given if order.link_seed.is_some() => refuse(
             "a link in another order",
             "there are no objects to link",
             "ask for one build only (builds = 1), or name the sources as the target",
         ),
-        Kind::Gcc if order.link_seed.is_some() => refuse(
+        TargetKind::Gcc if order.link_seed.is_some() => refuse(
             "a link in another order",
             "GNU ld can't shuffle functions, and another order of the objects is another order of their constructors",
             "ask for one build only (builds = 1), or say compiler = \"clang\"",
@@ -642,11 +603,11 @@ mod tests {
             Guide::Traceable,
         ];
         let takes = |kind| guides.iter().map(|guide| fits_guide(kind, guide).is_ok()).collect::<Vec<_>>();
-        assert_eq!(takes(Kind::Cargo), [true, true, true, false, false, false]);
-        assert_eq!(takes(Kind::Clang), [true; 6]);
-        assert_eq!(takes(Kind::Gcc), [true, true, true, false, false, false]);
-        assert_eq!(takes(Kind::Go), [true, false, true, false, false, false]);
-        assert_eq!(takes(Kind::Given), [true, false, false, false, false, false]);
+        assert_eq!(takes(TargetKind::Cargo), [true, true, true, false, false, false]);
+        assert_eq!(takes(TargetKind::Clang), [true; 6]);
+        assert_eq!(takes(TargetKind::Gcc), [true, true, true, false, false, false]);
+        assert_eq!(takes(TargetKind::Go), [true, false, true, false, false, false]);
+        assert_eq!(takes(TargetKind::Given), [true, false, false, false, false, false]);
 
         let wishes = [
             Order::plain("x").with_relocs(),
@@ -654,13 +615,13 @@ mod tests {
             Order::plain("x").seeded(1),
         ];
         let takes = |kind| wishes.iter().map(|order| fits_flags(kind, order).is_ok()).collect::<Vec<_>>();
-        assert_eq!(takes(Kind::Cargo), [true, true, true]);
-        assert_eq!(takes(Kind::Clang), [true, true, true]);
-        assert_eq!(takes(Kind::Gcc), [true, true, false]);
-        assert_eq!(takes(Kind::Go), [false, false, true]);
-        assert_eq!(takes(Kind::Given), [true, false, false]);
+        assert_eq!(takes(TargetKind::Cargo), [true, true, true]);
+        assert_eq!(takes(TargetKind::Clang), [true, true, true]);
+        assert_eq!(takes(TargetKind::Gcc), [true, true, false]);
+        assert_eq!(takes(TargetKind::Go), [false, false, true]);
+        assert_eq!(takes(TargetKind::Given), [true, false, false]);
 
-        let words = fits_guide(Kind::Cargo, &guides[3]).unwrap_err().to_string();
+        let words = fits_guide(TargetKind::Cargo, &guides[3]).unwrap_err().to_string();
         assert_eq!(
             words,
             "a Cargo target can't have context-sensitive counts: rustc has no flag for them\n  next: leave out the \
@@ -698,19 +659,6 @@ mod tests {
         fs::rename(dir.path().join("in/b.gcda"), dir.path().join("in/c.gcda")).unwrap();
         assert!(before != changed && changed != content_hash(dir.path()).unwrap());
         assert!(content_hash(&dir.path().join("none")).is_err());
-    }
-
-    #[test]
-    fn seeds_are_such_that_the_linker_takes_them_for_seeds() {
-        let check = |seed, expected: &str| {
-            let order = format!("-Wl,--shuffle-sections=.text*={expected}");
-            let padding = format!("-Wl,--randomize-section-padding={expected}");
-            assert_eq!(layout_flags(seed, false).join(" "), order);
-            assert_eq!(layout_flags(seed, true), [order, padding]);
-        };
-        check(0, "1");
-        check(u64::from(u32::MAX) - 2, "4294967294");
-        check(u64::from(u32::MAX) - 1, "1");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use hone_binary::go::{
     BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Wanted,
     capture, of_allocations, of_cpu, table, weights_for_shares,
 };
-use hone_binary::{Guide, How, Kind, Merged, Order, Proven, Refusal, Workshop};
+use hone_binary::{Guide, How, Merged, Order, Proven, Refusal, TargetKind, Workshop};
 use hone_tool::{Call, Runner, Session, System, Tool};
 
 /// Long enough to never matter on a busy machine.
@@ -308,7 +308,7 @@ fn placed(pgo: &GoPgo<'_>, merged: &Merged) {
 fn what_go_cannot_have_is_refused_and_functions_change_places_by_a_seed() {
     let Some(bench) = Bench::new() else { return };
     let pgo = bench.pgo();
-    assert_eq!(pgo.kind(), Kind::Go);
+    assert_eq!(pgo.kind(), TargetKind::Go);
     let profile = PathBuf::from("/none.pgo");
     let unfit = [
         Order::plain("x").guided(Guide::Generate),
@@ -319,7 +319,10 @@ fn what_go_cannot_have_is_refused_and_functions_change_places_by_a_seed() {
     ];
     for order in unfit {
         let error = pgo.build(&order).unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(Refusal::Unfit { kind: Kind::Go, .. })), "{error:#}");
+        assert!(
+            matches!(error.downcast_ref(), Some(Refusal::Unfit { kind: TargetKind::Go, .. })),
+            "{error:#}"
+        );
         assert!(pgo.commands(&order).is_err());
     }
     let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();

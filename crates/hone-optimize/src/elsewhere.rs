@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use hone_binary::capture::{ProfileFiles, ProfileKind};
-use hone_binary::{Built, Converter, Kind, Merged, Order, Proven, Workshop};
+use hone_binary::{Built, Converter, Merged, Order, Proven, TargetKind, Workshop};
 use hone_record::{ProfileApplied, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ const NOTE: &str = "workshop.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Elsewhere {
-    kind: Kind,
+    kind: TargetKind,
     tools: Vec<ToolReceipt>,
     /// Why it is not here.
     #[serde(skip)]
@@ -61,7 +61,7 @@ impl Elsewhere {
 }
 
 impl Workshop for Elsewhere {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> TargetKind {
         self.kind
     }
 
@@ -78,7 +78,7 @@ impl Workshop for Elsewhere {
     }
 
     fn profile_files(&self, _: &Built, raw: &Path) -> ProfileFiles {
-        let kind = if self.kind == Kind::Gcc { ProfileKind::Gcov } else { ProfileKind::Llvm };
+        let kind = if self.kind == TargetKind::Gcc { ProfileKind::Gcov } else { ProfileKind::Llvm };
         ProfileFiles { kind, folder: raw.to_path_buf() }
     }
 

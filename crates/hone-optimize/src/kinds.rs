@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use hone_binary::lock::Lock;
 use hone_binary::perf::{Event, Perf};
-use hone_binary::{Kind as Target, ProfileForm, Refusal, Workshop};
+use hone_binary::{ProfileForm, Refusal, TargetKind as Target, Workshop};
 use hone_diagnose::emulator::Emulator;
 use serde::{Deserialize, Serialize};
 

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
-use hone_binary::{Built, Guide, Kind, Merged, Order, Workshop, owners};
+use hone_binary::{Built, Guide, Merged, Order, TargetKind, Workshop, owners};
 use hone_diagnose::emulator::Wanted;
 use hone_record::{
     Artifact, Ceiling, Diagnosis, Durability, Foretelling, Foretold, Optimization, ProfileProof, SmokeTest,
@@ -282,7 +282,7 @@ impl<'a> Job<'a> {
     /// passed over, and that is told.
     ///
     /// A run that goes on has the variants that it began with, whatever this machine has: comparisons are of their places in the tree.
-    fn variants(&self, target: Kind) -> Result<(Option<BoltTools>, Vec<Variant>)> {
+    fn variants(&self, target: TargetKind) -> Result<(Option<BoltTools>, Vec<Variant>)> {
         if let Some(kept) = self.folder.read_note::<Vec<Variant>>(TREE)? {
             let tools =
                 if variants::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
@@ -779,9 +779,9 @@ fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Buil
 
 /// A program's work may lie in its dependencies; a load that missed it looks alike, so the evidence is shown. Empty when there is no
 /// reason to.
-fn warning_of_owners(kind: Kind, proof: &ProfileProof) -> String {
+fn warning_of_owners(kind: TargetKind, proof: &ProfileProof) -> String {
     const SHOWN: usize = 5;
-    if kind != Kind::Cargo || proof.hot_functions_of_target > 0 {
+    if kind != TargetKind::Cargo || proof.hot_functions_of_target > 0 {
         return String::new();
     }
     let owners = owners(&proof.hot_functions);
@@ -900,10 +900,10 @@ mod tests {
             hot_functions: hot.map(|name| HotFunction { name: name.to_owned(), max_count: 1 }).to_vec(),
             hot_functions_of_target: 0,
         };
-        let warning = warning_of_owners(Kind::Cargo, &proof);
+        let warning = warning_of_owners(TargetKind::Cargo, &proof);
         let owners = "none of the 4 hot functions belongs to the target's own crates; they belong to jaq_core 2, C or C++ 1, core 1:";
         assert!(warning.contains(owners), "{warning}");
         proof.hot_functions_of_target = 1;
-        assert_eq!(warning_of_owners(Kind::Cargo, &proof), "");
+        assert_eq!(warning_of_owners(TargetKind::Cargo, &proof), "");
     }
 }

@@ -12,7 +12,7 @@ pub mod bundle;
 mod calls;
 pub mod fdata;
 pub mod preflight;
-mod refusal;
+pub(crate) mod refusal;
 mod said;
 
 use std::ffi::OsString;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use hone_tool::{Call, Runner, Session};
 
-use super::{CaptureRefusal, ProfileKind};
+use super::files::ProfileKind;
+use super::refusal::CaptureRefusal;
 use crate::refusal::Refusal;
 
 /// The source of the preload.

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{HowEnded, ProfileKind};
+use super::ended::HowEnded;
+use super::files::ProfileKind;
 
 /// A profile that was not written. Each says how to get it the next time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

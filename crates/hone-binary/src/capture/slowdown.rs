@@ -7,7 +7,7 @@ use hone_record::median;
 use hone_tool::{Call, Runner};
 use serde::{Deserialize, Serialize};
 
-use super::CaptureRefusal;
+use super::refusal::CaptureRefusal;
 use crate::refusal::Refusal;
 
 /// A burst of the plain program lasts at least so long, so that the driver's own start does not count.

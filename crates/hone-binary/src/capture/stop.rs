@@ -3,9 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,9 +11,9 @@ use anyhow::Context;
 use hone_tool::{Call, Ended, Runner, Session};
 use serde::{Deserialize, Serialize};
 
-use super::files::Snapshot;
-use super::refusal::{NAME_TOO_LARGE, runtime_said};
-use super::{CaptureRefusal, FileChange, ProfileFiles, ProfileKind, changes};
+use super::ended::HowEnded;
+use super::files::{FileChange, ProfileFiles, ProfileKind, Snapshot, changes};
+use super::refusal::{CaptureRefusal, NAME_TOO_LARGE, runtime_said};
 use crate::refusal::Refusal;
 
 /// Between two looks at the files while something should be written.
@@ -72,32 +70,6 @@ pub enum Step {
     Term,
     /// SIGKILL to all.
     Kill,
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HowEnded {
-    /// By itself, with this code.
-    Code(i32),
-    /// By this signal.
-    Signal(i32),
-}
-
-impl From<ExitStatus> for HowEnded {
-    fn from(status: ExitStatus) -> Self {
-        status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or_default()), Self::Code)
-    }
-}
-
-impl fmt::Display for HowEnded {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(formatter, "exit code {code}"),
-            Self::Signal(libc::SIGTERM) => formatter.write_str("by SIGTERM, which it does not handle"),
-            Self::Signal(libc::SIGKILL) => formatter.write_str("by SIGKILL"),
-            Self::Signal(signal) => write!(formatter, "by signal {signal}"),
-        }
-    }
 }
 
 /// What a rung did.

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::CaptureRefusal;
-use crate::bolt::BoltRefusal;
+use super::refusal::CaptureRefusal;
 use crate::bolt::fdata::{self, FdataFault};
+use crate::bolt::refusal::BoltRefusal;
 use crate::profile::Profile;
 use crate::refusal::Refusal;
 

@@ -22,7 +22,8 @@ use crate::elf::{file_facts, sha256_hex};
 use crate::lock::Lock;
 use crate::pgo::{refuse_if, refuse_same_code};
 use crate::refusal::Refusal;
-use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short};
+use crate::target_kind::TargetKind;
+use crate::workshop::{Built, Guide, How, Merged, Order, Proven, Workshop, short};
 
 /// `-pgo` means what it means today since this version.
 const GO: Tool<'static> =
@@ -321,8 +322,8 @@ impl<'a> GoPgo<'a> {
 }
 
 impl Workshop for GoPgo<'_> {
-    fn kind(&self) -> Kind {
-        Kind::Go
+    fn kind(&self) -> TargetKind {
+        TargetKind::Go
     }
 
     /// The program's settings must name the profile of the order, and none when there is none.

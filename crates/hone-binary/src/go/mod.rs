@@ -14,7 +14,7 @@ mod merge;
 mod plan;
 mod pprof;
 mod proof;
-mod refusal;
+pub(crate) mod refusal;
 mod said;
 mod source;
 mod sources;

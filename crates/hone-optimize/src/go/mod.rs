@@ -9,7 +9,7 @@ mod stack;
 
 use anyhow::{Result, bail};
 use hone_binary::go::GoPgo;
-use hone_binary::{Built, Kind, Workshop};
+use hone_binary::{Built, TargetKind, Workshop};
 use hone_record::{GoAccount, VariantFacts};
 
 use super::steps::Steps;
@@ -66,7 +66,7 @@ impl Job<'_> {
         profiles: &Profiles,
         found_profile: Option<String>,
     ) -> Result<Option<GoAccount>> {
-        if workshop.kind() != Kind::Go {
+        if workshop.kind() != TargetKind::Go {
             return Ok(None);
         }
         let mut account = GoAccount { found_profile, ..GoAccount::default() };

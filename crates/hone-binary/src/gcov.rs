@@ -14,14 +14,16 @@ use hone_record::{HotFunction, ProfileApplied, ProfileProof};
 use hone_tool::{Call, Runner, ToolError};
 use serde::{Deserialize, Serialize};
 
+use crate::built::{Built, Merged};
 use crate::capture::{ProfileFiles, ProfileKind, Tally};
+use crate::digest::{content_hash, short};
 use crate::lock::Lock;
-use crate::pgo::{refuse_if, sized};
-use crate::recipe::RecipeRefusal;
-use crate::refusal::Refusal;
+use crate::pgo::sized;
+use crate::recipe::refusal::RecipeRefusal;
+use crate::refusal::{Refusal, refuse_if};
 use crate::said;
 use crate::shim::{Action, Entry, Language};
-use crate::workshop::{Built, Merged, content_hash, short, whole_weights};
+use crate::weights::whole_weights;
 
 /// So many files are given to gcov at a time: its answer can have 10 MB for each of C++ with templates.
 const AT_A_TIME: usize = 8;

@@ -9,12 +9,13 @@ use hone_record::{ProfileApplied, ToolReceipt};
 use hone_tool::Call;
 
 use crate::bolt::{Input, preflight};
+use crate::build_request::Order;
+use crate::built::{Built, How, Merged, Proven, refuse_other_counting};
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::file_facts;
-use crate::pgo::refuse_other_counting;
 use crate::refusal::Refusal;
 use crate::target_kind::TargetKind;
-use crate::workshop::{Built, How, Merged, Order, Proven, Workshop};
+use crate::workshop::Workshop;
 
 /// A finished program, copied for each variant.
 pub struct GivenBinary {
@@ -121,7 +122,7 @@ impl Workshop for GivenBinary {
 mod tests {
     use super::*;
     use crate::bolt::BoltRefusal;
-    use crate::workshop::Guide;
+    use crate::build_request::Guide;
 
     fn refusal<T>(result: Result<T>) -> Refusal {
         let error = result.err().expect("a refusal");

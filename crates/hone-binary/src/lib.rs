@@ -11,7 +11,10 @@
 
 mod autofdo;
 pub mod bolt;
+mod build_request;
+mod built;
 pub mod capture;
+mod digest;
 mod elf;
 pub mod family;
 mod flags;
@@ -40,9 +43,12 @@ pub mod shim;
 mod target;
 mod target_kind;
 mod toolchain;
+mod weights;
 pub mod workshop;
 
 pub use autofdo::Converter;
+pub use build_request::{Guide, Order};
+pub use built::{Built, How, Library, Merged, Proven};
 pub use elf::{
     CodeBytes, FileFacts, Moved, code_bytes, file_facts, functions_moved, loaded_bytes, sha256_hex,
 };
@@ -57,4 +63,5 @@ pub use said::MOST_DISCARDED;
 pub use target::{CargoProgram, CargoTarget, cargo_programs};
 pub use target_kind::TargetKind;
 pub use toolchain::{CCompiler, Toolchain};
-pub use workshop::{Built, Guide, How, Library, Merged, Order, Proven, TRAINING_WEIGHTS, Workshop};
+pub use weights::TRAINING_WEIGHTS;
+pub use workshop::Workshop;

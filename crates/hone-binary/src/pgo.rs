@@ -1,7 +1,7 @@
 //! The steps for a Cargo target, carried out.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::env;
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -13,18 +13,21 @@ use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, HotFunction, ProfileApplied, ProfileProof, ToolReceipt};
 use hone_tool::{Call, Lack, Runner, Scene, Tool, ToolError};
 
+use crate::build_request::{Guide, Order};
+use crate::built::{Built, How, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
 use crate::capture::{ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
+use crate::digest::short;
 use crate::elf::{self, file_facts, sha256_hex};
 use crate::flags::{Route, Sources};
-use crate::libraries::Libraries;
 use crate::messages::{self, NativeCode};
 use crate::plan::{self, BuildPlan, CFlags, profile_env};
 use crate::profile::Profile;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, refuse_if};
 use crate::target::{CargoTarget, Metadata};
 use crate::target_kind::TargetKind;
 use crate::toolchain::Toolchain;
-use crate::workshop::{Built, Guide, How, Merged, Order, Proven, Workshop, short, whole_weights};
+use crate::weights::whole_weights;
+use crate::workshop::Workshop;
 use crate::{proof, said};
 
 /// Three builds of a small service take about this much; less is certain to fail half-way.
@@ -300,43 +303,6 @@ impl Workshop for Pgo<'_> {
     }
 }
 
-/// A build that should count must count, and no other may.
-pub(crate) fn refuse_other_counting(order: &Order, built: &Built) -> Result<()> {
-    let binary = || built.executable.clone();
-    match (order.guide.counts(), built.facts.instrumented) {
-        (true, false) => Err(Refusal::NotInstrumented { binary: binary() }.into()),
-        (false, true) => Err(Refusal::Instrumented { binary: binary() }.into()),
-        _ => Ok(()),
-    }
-}
-
-pub(crate) fn refuse_same_code(shaped: &Built, plain: &Built) -> Result<()> {
-    let same = shaped.facts.text_sha256 == plain.facts.text_sha256;
-    refuse_if(same && libraries_of(shaped) == libraries_of(plain), || Refusal::SameCode {
-        optimized: shaped.executable.clone(),
-        baseline: plain.executable.clone(),
-    })
-}
-
-/// The machine code of the shared libraries that a build made, by their names.
-fn libraries_of(built: &Built) -> BTreeMap<PathBuf, String> {
-    let How::Recipe { log, .. } = &built.how else { return BTreeMap::new() };
-    let code = |path: &PathBuf| {
-        let name = PathBuf::from(path.file_name()?);
-        Some((name, file_facts(path).ok()?.text_sha256))
-    };
-    Libraries::of(log).paths().filter_map(code).collect()
-}
-
-/// What a build's tools said, one text for each command.
-pub(crate) fn words_of(built: &Built) -> Result<Vec<String>> {
-    let read = |path: &PathBuf| {
-        let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    built.stderr_paths.iter().map(read).collect()
-}
-
 /// A proof about a profile of counts.
 pub(crate) fn proof_of(
     merged: &Merged,
@@ -357,10 +323,6 @@ pub(crate) fn proof_of(
         hot_functions,
         hot_functions_of_target,
     }
-}
-
-pub(crate) fn refuse_if(wrong: bool, refusal: impl FnOnce() -> Refusal) -> Result<()> {
-    if wrong { Err(refusal().into()) } else { Ok(()) }
 }
 
 fn remove_if_there(folder: &Path) -> Result<()> {

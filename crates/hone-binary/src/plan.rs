@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use hone_tool::Call;
 
+use crate::build_request::{Guide, Order};
 use crate::flags::Route;
 use crate::layout::{PADDING, layout_flags};
 use crate::said::HEARD_FROM_LLVM;
 use crate::target::CargoTarget;
 use crate::toolchain::CCompiler;
-use crate::workshop::{Guide, Order};
 
 /// A release build of a large service with fat LTO on a small machine takes this long at most.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);

@@ -22,6 +22,8 @@ use hone_tool::{Call, Runner};
 
 use crate::autofdo::Converter;
 use crate::bolt::preflight;
+use crate::build_request::{Guide, Order};
+use crate::built::{Built, How, Library, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
 use crate::capture::{DumpObject, ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
@@ -30,18 +32,17 @@ use crate::layout::layout_flags;
 use crate::libraries::Libraries;
 use crate::linkmap::{Coverage, LinkMap, Reason, Unshaped, coverage, link_of};
 use crate::pgo::{
-    MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
-    refuse_other_counting, refuse_same_code, sized, tally_of, words_of,
+    MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, sized, tally_of,
 };
 use crate::plan::profile_env;
 use crate::proof;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, refuse_if};
 use crate::said::{self, HEARD_FROM_LLVM};
 use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
 use crate::target_kind::TargetKind;
-use crate::workshop::Library;
-use crate::workshop::{Built, Guide, How, Merged, Order, Proven, Workshop, whole_weights};
+use crate::weights::whole_weights;
+use crate::workshop::Workshop;
 pub use copy::is_no_source;
 use copy::{LEFT_OUT, copy_counts, copy_sources};
 pub use refusal::RecipeRefusal;

@@ -178,3 +178,8 @@ pub enum Refusal {
     #[error(transparent)]
     Capture(#[from] crate::capture::refusal::CaptureRefusal),
 }
+
+/// Refuses when something is wrong.
+pub(crate) fn refuse_if(wrong: bool, refusal: impl FnOnce() -> Refusal) -> anyhow::Result<()> {
+    if wrong { Err(refusal().into()) } else { Ok(()) }
+}

@@ -9,11 +9,11 @@
 
 pub mod bisect;
 pub mod bundle;
-mod calls;
+pub(crate) mod calls;
 pub mod fdata;
 pub mod preflight;
 pub(crate) mod refusal;
-mod said;
+pub(crate) mod said;
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,11 +27,11 @@ pub use calls::{BoltTools, Rung, Samples, Wish, Writes};
 pub use refusal::BoltRefusal;
 pub use said::{DynoRow, Part, Quality, Said, Split};
 
+use crate::built::{Built, How};
 use crate::elf::{FileFacts, file_facts};
 use crate::lock::Lock;
 use crate::perf;
 use crate::refusal::Refusal;
-use crate::workshop::{Built, How};
 use fdata::{Counts, MergedFdata, Weighted};
 use preflight::{Anatomy, Warning};
 

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::build::GoPgo;
 use super::plan::From;
 use super::said::{self, Package};
+use crate::built::Merged;
 use crate::elf::file_facts;
-use crate::workshop::Merged;
 
 /// Fewer rounds than this show nothing but large effects: the published case took 8, and on a shared machine even
 /// 12 left effects of 3 % open.

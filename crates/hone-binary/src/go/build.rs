@@ -17,13 +17,15 @@ use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
 use super::said::{self, Decisions, Package};
 use super::symbols;
+use crate::build_request::{Guide, Order};
+use crate::built::{Built, How, Merged, Proven, refuse_same_code};
 use crate::capture::{ProfileFiles, ProfileKind};
+use crate::digest::short;
 use crate::elf::{file_facts, sha256_hex};
 use crate::lock::Lock;
-use crate::pgo::{refuse_if, refuse_same_code};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, refuse_if};
 use crate::target_kind::TargetKind;
-use crate::workshop::{Built, Guide, How, Merged, Order, Proven, Workshop, short};
+use crate::workshop::Workshop;
 
 /// `-pgo` means what it means today since this version.
 const GO: Tool<'static> =

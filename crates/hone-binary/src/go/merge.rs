@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
-use crate::workshop::nearly_whole_ratio;
+use crate::weights::nearly_whole_ratio;
 
 /// Sums are kept in units of 2^-64: a weight of 10^-12 is then exact to 3 in 100 million, and a sum that goes beyond its type is one
 /// that no value of a profile can hold either.

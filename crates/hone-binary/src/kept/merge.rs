@@ -17,7 +17,7 @@ use crate::go;
 use crate::lock::{Lock, LockedProfile};
 use crate::plan::{MOST_ARGUMENTS, list_of};
 use crate::profile;
-use crate::workshop::{nearly_whole_ratio, whole_ratio};
+use crate::weights::{nearly_whole_ratio, whole_ratio};
 
 /// Where the smallest weight is so many times smaller than the largest, the one profile is nothing beside the other.
 const MOST_APART: f64 = 1e12;

@@ -1,0 +1,223 @@
+//! What builds and merges have made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use hone_record::{CodeInside, ProfileProof};
+use serde::{Deserialize, Serialize};
+
+use crate::bolt::calls::Rung;
+use crate::bolt::said::Said;
+use crate::build_request::Order;
+use crate::elf::{FileFacts, file_facts, loaded_sha256};
+use crate::libraries::Libraries;
+use crate::linkmap::Coverage;
+use crate::lock::sha256_of;
+use crate::messages::NativeCode;
+use crate::refusal::{Refusal, refuse_if};
+use crate::shim::Entry;
+
+/// One built variant, however it was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// Its name.
+    pub variant: String,
+    /// The program.
+    pub executable: PathBuf,
+    /// The build's commands, ready to paste.
+    pub commands: Vec<String>,
+    /// Wall time of the build.
+    pub build_s: f64,
+    /// Whether the program was up to date, so that `build_s` is not the time of a build.
+    pub fresh: bool,
+    /// What the tools said.
+    pub stderr_paths: Vec<PathBuf>,
+    /// Sizes and hashes.
+    pub facts: FileFacts,
+    /// What only this way of building knows.
+    pub how: How,
+}
+
+/// A shared library that a build has made, and that its program loads from there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// Where the loader finds it.
+    pub path: PathBuf,
+    /// SHA-256, hex.
+    pub sha256: String,
+}
+
+impl Library {
+    pub(crate) fn of(path: PathBuf) -> Result<Self> {
+        let (sha256, _) = sha256_of(&path)?;
+        Ok(Self { path, sha256 })
+    }
+}
+
+/// What only one way of building knows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// By Cargo.
+    Cargo {
+        /// Crates that this build compiled; the others were up to date, and their time is not in `build_s`.
+        crates_compiled: u32,
+        /// Crates that Cargo found up to date.
+        crates_up_to_date: u32,
+        /// Crates whose sources lie on this machine, as they appear in symbols.
+        own_crates: BTreeSet<String>,
+        /// Foreign code inside.
+        native: Vec<NativeCode>,
+    },
+    /// By the commands of the program's own build system.
+    Recipe {
+        /// The copy of the sources in which it was built.
+        folder: PathBuf,
+        /// Actions of compilers.
+        log: Vec<Entry>,
+        /// How much of the program's text the flags have shaped.
+        coverage: Coverage,
+        /// Libraries of this build that the program loads: they stay where they were made.
+        #[serde(default)]
+        libraries: Vec<Library>,
+    },
+    /// By `go build`.
+    Go {
+        /// Packages that this build compiled.
+        packages_compiled: u32,
+        /// Packages that were up to date.
+        packages_up_to_date: u32,
+        /// Packages of the program's own module, as they appear in symbols.
+        own_packages: BTreeSet<String>,
+    },
+    /// By BOLT, from another build.
+    Bolt {
+        /// How much it was allowed.
+        rung: Rung,
+        /// Functions that it left alone.
+        skipped: Vec<String>,
+        /// What it said.
+        said: Box<Said>,
+        /// SHA-256 of the program that it rewrote.
+        from_sha256: String,
+    },
+    /// By somebody else.
+    Given,
+}
+
+impl Built {
+    /// All commands as one line to paste.
+    pub fn command(&self) -> String {
+        self.commands.join(" && ")
+    }
+
+    /// How much of the text the flags have shaped, when that is known.
+    pub fn coverage(&self) -> Option<&Coverage> {
+        match &self.how {
+            How::Recipe { coverage, .. } => Some(coverage),
+            _ => None,
+        }
+    }
+
+    /// Libraries of this build that the program loads from where they were made.
+    pub fn libraries(&self) -> &[Library] {
+        match &self.how {
+            How::Recipe { libraries, .. } => libraries,
+            _ => &[],
+        }
+    }
+
+    /// The first of these libraries that is another one now, or gone: a later build was made in its place.
+    pub fn changed_library(&self) -> Option<&Library> {
+        let is_as_it_was =
+            |library: &Library| sha256_of(&library.path).is_ok_and(|(now, _)| now == library.sha256);
+        self.libraries().iter().find(|library| !is_as_it_was(library))
+    }
+
+    /// What the loader gets of the program and of its own libraries, as hashes; the same for two builds that differ by nothing but the
+    /// folder they were made in.
+    ///
+    /// # Errors
+    /// When a file can't be read.
+    pub fn loaded_sha256(&self) -> Result<Vec<String>> {
+        let How::Recipe { folder, libraries, .. } = &self.how else {
+            return Ok(vec![self.facts.sha256.clone()]);
+        };
+        let folder = folder.parent().unwrap_or(folder);
+        let files = std::iter::once(&self.executable).chain(libraries.iter().map(|library| &library.path));
+        files.map(|file| loaded_sha256(file, folder)).collect()
+    }
+
+    /// Foreign code that a build script compiled, when that is known.
+    pub fn native(&self) -> Option<&[NativeCode]> {
+        match &self.how {
+            How::Cargo { native, .. } => Some(native),
+            _ => None,
+        }
+    }
+}
+
+/// A merged profile, named by its own hash so that build tools notice every change of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merged {
+    /// The profile; for gcc a folder.
+    pub path: PathBuf,
+    /// SHA-256 of the profile, hex.
+    pub sha256: String,
+    /// Size of the profile.
+    pub bytes: u64,
+    /// Raw files that went in.
+    pub raw_files: u32,
+    /// Their total size.
+    pub raw_bytes: u64,
+    /// The command, ready to paste.
+    pub command: String,
+}
+
+/// A profile that may be used, and what it covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proven {
+    /// What was read back from it.
+    pub proof: ProfileProof,
+    /// Code in the program that the profile covers or leaves out.
+    pub code_inside: Vec<CodeInside>,
+}
+
+/// A build that should count must count, and no other may.
+pub(crate) fn refuse_other_counting(order: &Order, built: &Built) -> Result<()> {
+    let binary = || built.executable.clone();
+    match (order.guide.counts(), built.facts.instrumented) {
+        (true, false) => Err(Refusal::NotInstrumented { binary: binary() }.into()),
+        (false, true) => Err(Refusal::Instrumented { binary: binary() }.into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn refuse_same_code(shaped: &Built, plain: &Built) -> Result<()> {
+    let same = shaped.facts.text_sha256 == plain.facts.text_sha256;
+    refuse_if(same && libraries_of(shaped) == libraries_of(plain), || Refusal::SameCode {
+        optimized: shaped.executable.clone(),
+        baseline: plain.executable.clone(),
+    })
+}
+
+/// The machine code of the shared libraries that a build made, by their names.
+fn libraries_of(built: &Built) -> BTreeMap<PathBuf, String> {
+    let How::Recipe { log, .. } = &built.how else { return BTreeMap::new() };
+    let code = |path: &PathBuf| {
+        let name = PathBuf::from(path.file_name()?);
+        Some((name, file_facts(path).ok()?.text_sha256))
+    };
+    Libraries::of(log).paths().filter_map(code).collect()
+}
+
+/// What a build's tools said, one text for each command.
+pub(crate) fn words_of(built: &Built) -> Result<Vec<String>> {
+    let read = |path: &PathBuf| {
+        let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    built.stderr_paths.iter().map(read).collect()
+}

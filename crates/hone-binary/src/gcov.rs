@@ -18,7 +18,7 @@ use crate::built::{Built, Merged};
 use crate::capture::{ProfileFiles, ProfileKind, Tally};
 use crate::digest::{content_hash, short};
 use crate::lock::Lock;
-use crate::pgo::sized;
+use crate::profdata::sized;
 use crate::recipe::refusal::RecipeRefusal;
 use crate::refusal::{Refusal, refuse_if};
 use crate::said;

@@ -10,23 +10,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hone_record::{CodeInside, HotFunction, ProfileApplied, ProfileProof, ToolReceipt};
-use hone_tool::{Call, Lack, Runner, Scene, Tool, ToolError};
+use hone_record::{CodeInside, ProfileApplied, ToolReceipt};
+use hone_tool::{Call, Runner, Scene, Tool, ToolError};
 
 use crate::build_request::{Guide, Order};
 use crate::built::{Built, How, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
 use crate::capture::{ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
-use crate::digest::short;
-use crate::elf::{self, file_facts, sha256_hex};
+use crate::elf::{self, file_facts};
 use crate::flags::{Route, Sources};
 use crate::messages::{self, NativeCode};
-use crate::plan::{self, BuildPlan, CFlags, profile_env};
+use crate::plan::{BuildPlan, CFlags};
+use crate::profdata::{merge_raw, profile_env, proof_of, read_profile, tally_of};
 use crate::profile::Profile;
-use crate::refusal::{Refusal, refuse_if};
-use crate::target::{CargoTarget, Metadata};
+use crate::refusal::Refusal;
+use crate::target::{CargoTarget, Metadata, metadata_call};
 use crate::target_kind::TargetKind;
 use crate::toolchain::Toolchain;
-use crate::weights::whole_weights;
 use crate::workshop::Workshop;
 use crate::{proof, said};
 
@@ -35,9 +34,6 @@ const LEAST_FREE_BYTES: u64 = 2 << 30;
 
 /// A package of one line, outside of every workspace.
 const ASKS_FOR_PADDING: &str = "[package]\nname = \"ask-padding\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[[bin]]\nname = \"ask-padding\"\npath = \"main.rs\"\n\n[workspace]\n";
-
-/// How merged profiles of samples are named, to be known from those of counts.
-pub(crate) const SAMPLES_ENDING: &str = "samples";
 
 /// Build logs of C code are not read beyond this.
 const LOG_BYTES: u64 = 64 << 20;
@@ -70,7 +66,7 @@ impl<'a> Pgo<'a> {
         let target = CargoTarget { manifest_dir: manifest_dir.clone(), ..target };
         let work = prepare_work(work)?;
         let toolchain = Toolchain::find(runner, &manifest_dir)?;
-        let metadata = runner.run(&plan::metadata(&toolchain.cargo, &manifest_dir))?;
+        let metadata = runner.run(&metadata_call(&toolchain.cargo, &manifest_dir))?;
         let metadata = Metadata::parse(&metadata.stdout()?)?;
         metadata.check_bin(&target)?;
         let sources = Sources::read(&manifest_dir)?;
@@ -303,28 +299,6 @@ impl Workshop for Pgo<'_> {
     }
 }
 
-/// A proof about a profile of counts.
-pub(crate) fn proof_of(
-    merged: &Merged,
-    profile: &Profile,
-    hot_functions: Vec<HotFunction>,
-    hot_functions_of_target: u32,
-) -> ProfileProof {
-    ProfileProof {
-        path: merged.path.display().to_string(),
-        sha256: merged.sha256.clone(),
-        bytes: merged.bytes,
-        raw_files: merged.raw_files,
-        raw_bytes: merged.raw_bytes,
-        level: profile.level().to_owned(),
-        functions: profile.functions.len() as u64,
-        max_count: profile.max_count,
-        total_count: profile.total_count,
-        hot_functions,
-        hot_functions_of_target,
-    }
-}
-
 fn remove_if_there(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -404,220 +378,6 @@ fn c_setting(name: &str, triple: &str) -> Option<(String, String)> {
     names.into_iter().find_map(|name| Some((name.clone(), env::var(name).ok()?)))
 }
 
-/// Merges profiles of counts into one, named by its own hash.
-pub(crate) fn merge_raw(
-    runner: &dyn Runner,
-    profdata: &Path,
-    work: &Path,
-    raw: &[(PathBuf, f64)],
-) -> Result<Merged> {
-    let inputs = inputs_of(raw)?;
-    let merged = merge_files(runner, profdata, work, &inputs, false)?;
-    prove_sum(runner, profdata, work, &inputs, &merged)?;
-    Ok(merged)
-}
-
-/// The sum of all counters must be that of the parts, each times its weight: llvm-profdata leaves out what it can't add up, and ends
-/// with 0.
-fn prove_sum(
-    runner: &dyn Runner,
-    profdata: &Path,
-    work: &Path,
-    inputs: &[MergeInput],
-    merged: &Merged,
-) -> Result<()> {
-    let total = |path: &Path| -> Result<u128> {
-        Ok(u128::from(read_profile(runner, profdata, work, path)?.total_count))
-    };
-    let mut expected = 0_u128;
-    for input in inputs {
-        expected += total(&input.path)? * u128::from(input.weight);
-    }
-    let found = total(&merged.path)?;
-    let details = || format!("the merged profile has the sum {found}, and its parts have {expected}");
-    refuse_if(found != expected, || Refusal::Unmergeable {
-        reason: if expected > u128::from(u64::MAX / 2) {
-            "a count has come to the end of its type"
-        } else {
-            "llvm-profdata left a part of them out"
-        },
-        next: "train the present instrumented build in one go, with weights that are smaller where they are large",
-        details: details(),
-    })
-}
-
-/// The sum of raw profiles. What it is read from is removed again.
-pub(crate) fn tally_of(runner: &dyn Runner, profdata: &Path, work: &Path, raw: &Path) -> Result<Tally> {
-    let Ok(files) = raw_profiles(raw) else { return Ok(Tally::default()) };
-    let folder = work.join("profiles");
-    fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    let merged = folder.join("tally.profdata");
-    let files: Vec<(PathBuf, u64)> = files.into_iter().map(|(path, _)| (path, 1)).collect();
-    let (call, list) = merge_call(profdata, work, &files, false, &merged)?;
-    runner.run(&call).map_err(unmergeable)?;
-    if let Some(list) = list {
-        fs::remove_file(&list).with_context(|| format!("{} can't be removed", list.display()))?;
-    }
-    let tally = read_profile(runner, profdata, work, &merged).map(|profile| Tally::of_profile(&profile));
-    fs::remove_file(&merged).with_context(|| format!("{} can't be removed", merged.display()))?;
-    tally
-}
-
-/// A file that goes into a merge.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MergeInput {
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
-    pub(crate) weight: u64,
-}
-
-/// A service that forks leaves a profile for each process: more of them than a command line holds are named in a file, which is written
-/// here and answered with the call.
-fn merge_call(
-    profdata: &Path,
-    work: &Path,
-    profiles: &[(PathBuf, u64)],
-    samples: bool,
-    into: &Path,
-) -> Result<(Call, Option<PathBuf>)> {
-    if profiles.len() <= plan::MOST_ARGUMENTS {
-        return Ok((plan::merge(profdata, work, profiles, samples, into), None));
-    }
-    let list = into.with_extension("inputs");
-    let text = plan::list_of(profiles).map_err(anyhow::Error::msg)?;
-    fs::write(&list, text).with_context(|| format!("{} can't be written", list.display()))?;
-    Ok((plan::merge_listed(profdata, work, &list, samples, into), Some(list)))
-}
-
-/// Merges files of one form into one, named by its own hash.
-pub(crate) fn merge_files(
-    runner: &dyn Runner,
-    profdata: &Path,
-    work: &Path,
-    inputs: &[MergeInput],
-    samples: bool,
-) -> Result<Merged> {
-    let folder = work.join("profiles");
-    fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    let ending = if samples { SAMPLES_ENDING } else { "profdata" };
-    let fresh = folder.join(format!("merging.{ending}"));
-    let paths: Vec<(PathBuf, u64)> = inputs.iter().map(|input| (input.path.clone(), input.weight)).collect();
-    let (call, _) = merge_call(profdata, work, &paths, samples, &fresh)?;
-    runner.run(&call).map_err(unmergeable)?;
-    let bytes = fs::read(&fresh).with_context(|| format!("{} can't be read", fresh.display()))?;
-    let sha256 = sha256_hex(&bytes);
-    let path = folder.join(format!("{}.{ending}", short(&sha256)));
-    fs::rename(&fresh, &path).with_context(|| format!("{} can't be named", path.display()))?;
-    Ok(Merged {
-        path,
-        sha256,
-        bytes: bytes.len() as u64,
-        raw_files: u32::try_from(inputs.len()).unwrap_or(u32::MAX),
-        raw_bytes: inputs.iter().map(|input| input.bytes).sum(),
-        command: call.to_string(),
-    })
-}
-
-/// The files of folders of raw profiles, and files that were named themselves.
-fn inputs_of(raw: &[(PathBuf, f64)]) -> Result<Vec<MergeInput>> {
-    refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
-    let weights: Vec<f64> = raw.iter().map(|(_, weight)| *weight).collect();
-    let mut inputs = Vec::new();
-    for ((path, _), weight) in raw.iter().zip(whole_weights(&weights)?) {
-        let files = if path.is_file() { vec![sized(path)?] } else { raw_profiles(path)? };
-        inputs.extend(files.into_iter().map(|(path, bytes)| MergeInput { path, bytes, weight }));
-    }
-    Ok(inputs)
-}
-
-/// A raw profile with its size, which must not be 0.
-pub(crate) fn sized(path: &Path) -> Result<(PathBuf, u64)> {
-    let bytes = path.metadata().with_context(|| format!("{} can't be read", path.display()))?.len();
-    refuse_if(bytes == 0, || Refusal::EmptyRawProfile { file: path.to_path_buf() })?;
-    Ok((path.to_path_buf(), bytes))
-}
-
-/// A merged profile, read back with every counter.
-pub(crate) fn read_profile(
-    runner: &dyn Runner,
-    profdata: &Path,
-    work: &Path,
-    path: &Path,
-) -> Result<Profile> {
-    let text = as_text(runner, profdata, work, path, false)?;
-    Profile::parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", path.display()))
-}
-
-/// A merged profile in the text form.
-pub(crate) fn as_text(
-    runner: &dyn Runner,
-    profdata: &Path,
-    work: &Path,
-    path: &Path,
-    samples: bool,
-) -> Result<String> {
-    let text = path.with_extension("proftext");
-    let call = plan::dump(profdata, work, path, samples, &text);
-    match runner.run(&call) {
-        // That is how the tool writes a profile without functions; the proof has the words for it.
-        Err(ToolError::NothingProduced { lack: Lack::Empty, .. }) => {}
-        other => drop(other.map_err(unmergeable)?),
-    }
-    let bytes = fs::read(&text).with_context(|| format!("{} can't be read", text.display()))?;
-    // As large as all counters written out, and of no further use.
-    fs::remove_file(&text).with_context(|| format!("{} can't be removed", text.display()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The raw profiles of a training with their sizes, in a fixed order.
-fn raw_profiles(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
-    let none = || Refusal::NoRawProfile { folder: folder.to_path_buf() };
-    let mut raw = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|_| none())? {
-        let path = entry.with_context(|| format!("{} can't be listed", folder.display()))?.path();
-        if path.extension().is_some_and(|ending| ending == "profraw") {
-            raw.push(sized(&path)?);
-        }
-    }
-    refuse_if(raw.is_empty(), none)?;
-    raw.sort();
-    Ok(raw)
-}
-
-/// Puts the reason in front of what llvm-profdata says.
-fn unmergeable(error: ToolError) -> anyhow::Error {
-    let ToolError::Failed { scene, .. } = &error else {
-        return error.into();
-    };
-    let said = scene.stderr.join("\n");
-    // LLVM 14 says the first, 22 the second.
-    let of_other_llvm =
-        ["unsupported instrumentation profile format version", "raw profile version mismatch"];
-    let (reason, next) = if of_other_llvm.iter().any(|text| said.contains(text)) {
-        (
-            "they were written by a program of another LLVM version",
-            "use the llvm-profdata of the toolchain that built the program",
-        )
-    } else if said.contains("excessively large counter value") {
-        (
-            "threads that counted at once have lost additions until a counter fell below 0",
-            "train again; when it comes back, count with -fprofile-update=atomic (rustc: \
-             -Cllvm-args=-instrprof-atomic-counter-update-all), which is slower",
-        )
-    } else if ["header is corrupt", "truncated", "malformed", "bad magic", "empty raw profile"]
-        .iter()
-        .any(|text| said.contains(text))
-    {
-        (
-            "one is cut off or is no profile",
-            "look at the free space of the disk, stop the server with SIGTERM, and train again",
-        )
-    } else {
-        return error.into();
-    };
-    Refusal::Unmergeable { reason, next, details: scene.to_string() }.into()
-}
-
 /// Whether a package's foreign code was instrumented, told from its archives, and how much of it the training ran.
 fn code_of(code: &NativeCode, counted: &HashSet<&str>, left_out: Option<&str>) -> CodeInside {
     let mut instrumented = HashSet::new();
@@ -646,54 +406,4 @@ fn read_log(path: &Path) -> Option<String> {
     let size = path.metadata().ok()?.len();
     let bytes = (size <= LOG_BYTES).then(|| fs::read(path).ok()).flatten()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use hone_tool::System;
-
-    use super::*;
-
-    /// Forty thousand processes, each with a profile of its own, in folders with long names: none of their names is in the command.
-    #[test]
-    fn more_profiles_than_a_command_line_holds_go_by_a_list() {
-        let dir = tempfile::tempdir().unwrap();
-        let raw: Vec<(PathBuf, u64)> =
-            (0..40_000).map(|at| (format!("/{}/{at}.profraw", "a".repeat(200)).into(), 2)).collect();
-        let into = dir.path().join("merging.profdata");
-        let (call, list) = merge_call(Path::new("llvm-profdata"), dir.path(), &raw, false, &into).unwrap();
-        assert!(call.to_string().len() < 1_000, "{call}");
-        let text = fs::read_to_string(list.unwrap()).unwrap();
-        assert_eq!((text.lines().count(), text.starts_with("2,/aaa")), (40_000, true));
-        let (call, list) =
-            merge_call(Path::new("llvm-profdata"), dir.path(), &raw[..2], false, &into).unwrap();
-        assert_eq!(call.to_string().matches("--weighted-input=2,/aaa").count(), 2);
-        assert_eq!(list, None);
-    }
-
-    #[test]
-    fn a_list_of_profiles_is_merged_as_they_are() {
-        let Ok(profdata) = Tool::new("llvm-profdata", "").locate(&[]) else {
-            assert!(
-                env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"),
-                "llvm-profdata is missing"
-            );
-            return;
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let system = System::new(dir.path().join("log")).unwrap();
-        let inputs: Vec<MergeInput> = (0..150_u64)
-            .map(|at| {
-                // As a name may be, commas and all.
-                let path = dir.path().join(format!("a, {at}.proftext"));
-                fs::write(&path, format!(":ir\nmain\n1\n1\n{at}\n")).unwrap();
-                MergeInput { path, bytes: 1, weight: 1 + at % 2 }
-            })
-            .collect();
-        let merged = merge_files(&system, profdata.path(), dir.path(), &inputs, false).unwrap();
-        let profile = read_profile(&system, profdata.path(), dir.path(), &merged.path).unwrap();
-        let expected: u64 = (0..150).map(|at| at * (1 + at % 2)).sum();
-        assert_eq!((profile.total_count, merged.raw_files), (expected, 150));
-        prove_sum(&system, profdata.path(), dir.path(), &inputs[..0], &merged).unwrap_err();
-    }
 }

@@ -1,7 +1,6 @@
 //! The calls, as values. Nothing here looks at the world.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -169,86 +168,6 @@ fn join(own: &str, added: &str) -> String {
     format!("{} {}", own.trim(), added).trim().to_owned()
 }
 
-/// What Cargo knows about the packages, without asking any registry.
-pub(crate) fn metadata(cargo: &Path, manifest_dir: &Path) -> Call {
-    Call::new("ask-cargo-metadata", cargo, manifest_dir).args([
-        "metadata",
-        "--format-version",
-        "1",
-        "--no-deps",
-    ])
-}
-
-/// With a path of 4,096 bytes each these are far below what Linux lets a command line have (2 MiB at its default).
-pub(crate) const MOST_ARGUMENTS: usize = 100;
-
-/// Profiles with their weights as llvm-profdata takes them out of a file: one on each line.
-///
-/// # Errors
-/// In words, when a path can't stand there.
-pub(crate) fn list_of(profiles: &[(PathBuf, u64)]) -> Result<Vec<u8>, String> {
-    let mut list = Vec::new();
-    for (path, weight) in profiles {
-        let name = path.as_os_str().as_bytes();
-        if name.contains(&b'\n') {
-            return Err(format!(
-                "{} has a line break in its name, and so can't be in a list",
-                path.display()
-            ));
-        }
-        // With a weight in front, a comma in a path is one of the path.
-        list.extend_from_slice(format!("{weight},").as_bytes());
-        list.extend_from_slice(name);
-        list.push(b'\n');
-    }
-    Ok(list)
-}
-
-/// Merges the profiles of a list.
-pub(crate) fn merge_listed(profdata: &Path, work: &Path, list: &Path, samples: bool, into: &Path) -> Call {
-    let mut word = OsString::from("--input-files=");
-    word.push(list);
-    merging(profdata, work, samples, into).arg(word).produces(into)
-}
-
-fn merging(profdata: &Path, work: &Path, samples: bool, into: &Path) -> Call {
-    let call = Call::new("merge-profile", profdata, work).arg("merge");
-    let call = if samples { call.arg("--sample") } else { call };
-    call.arg("-o").arg(into)
-}
-
-/// Merges profiles, each taken so many times. No more than [`MOST_ARGUMENTS`].
-pub(crate) fn merge(
-    profdata: &Path,
-    work: &Path,
-    profiles: &[(PathBuf, u64)],
-    samples: bool,
-    into: &Path,
-) -> Call {
-    let weighted = profiles.iter().map(|(path, weight)| match weight {
-        1 => path.clone().into_os_string(),
-        weight => {
-            let mut word = OsString::from(format!("--weighted-input={weight},"));
-            word.push(path);
-            word
-        }
-    });
-    merging(profdata, work, samples, into).args(weighted).produces(into)
-}
-
-/// Writes a merged profile as text, with every counter.
-pub(crate) fn dump(profdata: &Path, work: &Path, profile: &Path, samples: bool, into: &Path) -> Call {
-    let call = Call::new("read-profile", profdata, work).arg("merge");
-    let call = if samples { call.arg("--sample") } else { call };
-    call.args(["--text", "-o"]).arg(into).arg(profile).produces(into)
-}
-
-/// The environment variable with which the instrumented server must be started: one raw file for each process in
-/// `raw_dir`, named by the program's signature and the process id.
-pub fn profile_env(raw_dir: &Path) -> (OsString, OsString) {
-    ("LLVM_PROFILE_FILE".into(), raw_dir.join("%m_%p.profraw").into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,35 +271,5 @@ mod tests {
         for order in [Order::plain("baseline"), shaped("/w/p")] {
             assert!(!line(&order).contains("/w/aids"), "{order:?}");
         }
-    }
-
-    #[test]
-    fn profile_calls() {
-        let raw = [("/w/raw/1_2.profraw".into(), 1), ("/w/raw/3_4.profraw".into(), 3)];
-        let (tool, work, m) = (Path::new("/rust/llvm-profdata"), Path::new("/w"), Path::new("/w/m"));
-        assert_eq!(
-            merge(tool, work, &raw, false, m).to_string(),
-            "cd /w && /rust/llvm-profdata merge -o /w/m /w/raw/1_2.profraw --weighted-input=3,/w/raw/3_4.profraw"
-        );
-        assert_eq!(
-            merge(tool, work, &raw[..1], true, m).to_string(),
-            "cd /w && /rust/llvm-profdata merge --sample -o /w/m /w/raw/1_2.profraw"
-        );
-        assert_eq!(
-            merge_listed(tool, work, Path::new("/w/l"), true, m).to_string(),
-            "cd /w && /rust/llvm-profdata merge --sample -o /w/m --input-files=/w/l"
-        );
-        assert_eq!(list_of(&raw).unwrap(), b"1,/w/raw/1_2.profraw\n3,/w/raw/3_4.profraw\n");
-        assert!(list_of(&[("/w/a\nb".into(), 1)]).unwrap_err().contains("line break"));
-        let text = Path::new("/w/t");
-        assert_eq!(
-            dump(tool, work, m, false, text).to_string(),
-            "cd /w && /rust/llvm-profdata merge --text -o /w/t /w/m"
-        );
-        assert_eq!(
-            dump(tool, work, m, true, text).to_string(),
-            "cd /w && /rust/llvm-profdata merge --sample --text -o /w/t /w/m"
-        );
-        assert_eq!(profile_env(Path::new("/w/raw")).1, "/w/raw/%m_%p.profraw");
     }
 }

@@ -31,10 +31,10 @@ use crate::gcov::{self, Gcov};
 use crate::layout::layout_flags;
 use crate::libraries::Libraries;
 use crate::linkmap::{Coverage, LinkMap, Reason, Unshaped, coverage, link_of};
-use crate::pgo::{
-    MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, sized, tally_of,
+use crate::profdata::{
+    MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, profile_env, proof_of, read_profile, sized,
+    tally_of,
 };
-use crate::plan::profile_env;
 use crate::proof;
 use crate::refusal::{Refusal, refuse_if};
 use crate::said::{self, HEARD_FROM_LLVM};

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hone_tool::{Runner, Tool};
+use hone_tool::{Call, Runner, Tool};
 use serde::{Deserialize, Serialize};
-
-use crate::plan;
 
 /// A program that Cargo builds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,8 +96,18 @@ pub struct CargoProgram {
 /// When there is no Cargo, or it can't make sense of the manifest.
 pub fn cargo_programs(runner: &dyn Runner, manifest_dir: &Path) -> Result<Vec<CargoProgram>> {
     let cargo = Tool::new("cargo", "HONE_CARGO").locate(&[])?;
-    let told = runner.run(&plan::metadata(cargo.path(), manifest_dir))?;
+    let told = runner.run(&metadata_call(cargo.path(), manifest_dir))?;
     Ok(Metadata::parse(&told.stdout()?)?.programs())
+}
+
+/// What Cargo knows about the packages, without asking any registry.
+pub(crate) fn metadata_call(cargo: &Path, manifest_dir: &Path) -> Call {
+    Call::new("ask-cargo-metadata", cargo, manifest_dir).args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--no-deps",
+    ])
 }
 
 impl Metadata {

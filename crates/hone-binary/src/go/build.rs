@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, ProfileApplied, ProfileProof, ToolReceipt};
 use hone_tool::{Call, Found, Runner, Tool};
-use serde::{Deserialize, Serialize};
 
 use super::merge::Merger;
 use super::plan::{From, GoPlan};
@@ -17,6 +16,7 @@ use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
 use super::said::{self, Decisions, Package};
 use super::symbols;
+use super::target::GoTarget;
 use crate::build_request::{Guide, Order};
 use crate::built::{Built, How, Merged, Proven, refuse_same_code};
 use crate::capture::{ProfileFiles, ProfileKind};
@@ -49,48 +49,6 @@ const MOST_FOLDERS: usize = 20_000;
 
 /// So many lost functions go into a record.
 const MESSAGES: usize = 5;
-
-/// A program of a Go module.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GoTarget {
-    /// Folder with the `go.mod`; also the working directory of every build.
-    pub module_dir: PathBuf,
-    /// The main package, as `go build` takes it, for example `./cmd/server`.
-    pub package: String,
-    /// Build tags.
-    pub tags: Vec<String>,
-    /// Flags for the linker.
-    pub ldflags: Option<String>,
-    /// Whether paths of this machine stay out of the program. `go version -m` then has the profile's file name alone.
-    pub trimpath: bool,
-    /// Other flags of `go build`, of every variant.
-    pub extra_flags: Vec<String>,
-}
-
-impl GoTarget {
-    /// The main package `package` of the module in `module_dir`, as `go build` makes it.
-    pub fn new(module_dir: impl Into<PathBuf>, package: impl Into<String>) -> Self {
-        Self {
-            module_dir: module_dir.into(),
-            package: package.into(),
-            tags: Vec::new(),
-            ldflags: None,
-            trimpath: false,
-            extra_flags: Vec::new(),
-        }
-    }
-
-    fn check_flags(&self) -> Result<()> {
-        let ours = |flag: &&String| {
-            let name = flag.trim_start_matches('-');
-            ["pgo", "o", "v"].iter().any(|own| name == *own || name.starts_with(&format!("{own}=")))
-        };
-        match self.extra_flags.iter().find(ours) {
-            Some(flag) => bail!("the target's flags hold `{flag}`, which is set by Hone itself: remove it"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Profile-guided optimisation of one Go program in one work folder. The order of work, of which load and capture belong
 /// to the caller:

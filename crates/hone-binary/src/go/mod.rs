@@ -20,10 +20,11 @@ mod source;
 mod sources;
 mod symbols;
 mod tables;
+mod target;
 mod wire;
 
 pub use bench::{BenchLine, BenchPlan, BenchResult, LEAST_ROUNDS, Pairs, parse as parse_benchmarks};
-pub use build::{DEFAULT_PGO, GoPgo, GoTarget, Placed, left_beside};
+pub use build::{DEFAULT_PGO, GoPgo, Placed, left_beside};
 pub use fetch::{Captured, FetchError, StackGauge, Wanted, capture, capture_unless, profile_url};
 pub use findings::{
     ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,
@@ -44,3 +45,4 @@ pub use said::Decisions;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use symbols::names as names_in_pclntab;
 pub use tables::{Row, Table, table};
+pub use target::GoTarget;

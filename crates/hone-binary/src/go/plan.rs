@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hone_tool::Call;
 
-use super::build::GoTarget;
+use super::target::GoTarget;
 
 /// A profile has every package compiled again, those of Go itself too.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);

@@ -15,7 +15,7 @@ use crate::bolt::Origin;
 use crate::bolt::fdata;
 use crate::go;
 use crate::lock::{Lock, LockedProfile};
-use crate::plan::{MOST_ARGUMENTS, list_of};
+use crate::profdata::{MOST_ARGUMENTS, list_of};
 use crate::profile;
 use crate::weights::{nearly_whole_ratio, whole_ratio};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::command::{Action, Command, Language};
+use super::command::{Action, Command, Input, Language};
 use crate::elf::sha256_hex;
 
 /// One action of a compiler.
@@ -69,7 +69,7 @@ pub(super) fn used(command: &Command, cwd: &Path) -> Vec<Used> {
         Language::Object => path.extension().is_some_and(|end| end != "a" && end != "so"),
         Language::Source | Language::Header => false,
     };
-    let note = |input: &super::Input| {
+    let note = |input: &Input| {
         let path = cwd.join(&input.path);
         let sha256 = if matters(&path, input.language) { hash_of(&path) } else { None };
         Used { path, language: input.language, sha256 }

@@ -7,9 +7,13 @@ use anyhow::Result;
 use hone_tool::Call;
 use serde::Serialize;
 
-use super::{Contents, Keeper, KeptFault, Kind, Opened, counting, profdata, share};
+use super::fault::KeptFault;
+use super::format::Kind;
+use super::keeper::Keeper;
+use super::opened::{Contents, Opened, share, weights};
+use super::{counting, profdata};
 use crate::bolt::fdata::{Counts, bare_name};
-use crate::bolt::{BoltTools, Input, Origin, Said, preflight};
+use crate::bolt::{BoltTools, Input, Said, preflight};
 use crate::go::{self, Coverage};
 use crate::profile::{self, CONTEXT_SENSITIVE, symbol_of};
 use hone_record::without_hash;
@@ -276,7 +280,7 @@ fn of_go(opened: &Opened, profile: &go::Profile, program: &Path) -> Result<Check
     let Coverage { weight, lost, lost_percent, lost_functions } =
         go::coverage_of(profile, &opened.file, program)?;
     let count = |weight: i64| weight.max(0).cast_unsigned();
-    let functions = super::weights(&opened.contents).len() as u64;
+    let functions = weights(&opened.contents).len() as u64;
     let lost_functions =
         lost_functions.into_iter().map(|(name, weight)| (name, count(weight), Why::Gone)).collect();
     let check = Check {
@@ -301,25 +305,6 @@ fn same_build(opened: &Opened, program: &Path) -> Result<Option<bool>> {
     Ok(Some(taken.iter().any(|from| from.is(&sha256, build_id.as_deref()))))
 }
 
-/// A build that a profile was taken from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) sha256: String,
-    pub(super) build_id: Option<String>,
-}
-
-impl Taken {
-    fn is(&self, sha256: &str, build_id: Option<&str>) -> bool {
-        // Of some programs only the build-id is known.
-        (!sha256.is_empty() && self.sha256 == sha256)
-            || (self.build_id.is_some() && self.build_id.as_deref() == build_id)
-    }
-
-    pub(super) fn same(&self, other: &Self) -> bool {
-        self.is(&other.sha256, other.build_id.as_deref())
-    }
-}
-
 impl Opened {
     /// Refuses a verdict on nothing, which would be that nothing is lost.
     fn judged(&self, check: &Check) -> Result<(), KeptFault> {
@@ -339,24 +324,6 @@ impl Opened {
         let (file, program) = (self.file.clone(), check.program.clone());
         Err(KeptFault::Unjudged { file, program, judged: check.weight, total, next })
     }
-
-    /// The builds that the lock names, or BOLT's note beside the profile.
-    pub(super) fn taken_from(&self) -> Result<Vec<Taken>> {
-        let from_lock = self.lock()?.map(|lock| lock.programs).unwrap_or_default();
-        let mut taken: Vec<Taken> = from_lock
-            .into_iter()
-            .map(|program| Taken { sha256: program.sha256, build_id: program.build_id })
-            .collect();
-        if taken.is_empty() && self.kind == Kind::Fdata {
-            taken.extend(note(&self.file).map(|note| Taken { sha256: note.sha256, build_id: note.build_id }));
-        }
-        Ok(taken)
-    }
-}
-
-/// BOLT's note beside a profile; one that can't be read says nothing.
-pub(super) fn note(profile: &Path) -> Option<Origin> {
-    serde_json::from_slice(&std::fs::read(Origin::note(profile)).ok()?).ok()
 }
 
 /// The names behind BOLT's heading, each on a line of its own, indented. A function with several names has their number

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use md5::{Digest, Md5};
 use object::{Object, ObjectSection};
 
-use super::KeptFault;
+use super::fault::KeptFault;
 use crate::elf;
 
 const DATA: &str = "__llvm_prf_data";

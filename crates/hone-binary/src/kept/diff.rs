@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Keeper, Kind, share, weights};
+use super::format::Kind;
+use super::keeper::Keeper;
+use super::opened::{share, weights};
 
 /// A function whose share of the weight is not what it was.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -106,7 +108,7 @@ mod tests {
 
     use hone_tool::System;
 
-    use super::super::KeptFault;
+    use super::super::fault::KeptFault;
     use super::*;
 
     #[test]

@@ -9,8 +9,11 @@ use anyhow::{Context, Result};
 use hone_tool::{Call, ToolError};
 use serde::Serialize;
 
-use super::check::{Taken, note};
-use super::{Contents, Keeper, KeptFault, Kind, Opened, kind_of, profdata};
+use super::fault::KeptFault;
+use super::format::{Kind, kind_of};
+use super::keeper::Keeper;
+use super::opened::{Contents, Opened, Taken, note};
+use super::profdata;
 use crate::bolt::Origin;
 use crate::bolt::fdata;
 use crate::go;
@@ -301,38 +304,6 @@ fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
         None => format!("SHA-256 {}", taken.sha256.get(..16).unwrap_or(&taken.sha256)),
     };
     Err(format!("one from {}, the other from {}", name(&here[0]), name(&there[0])))
-}
-
-impl Opened {
-    /// The builds by lock and note, and of Go by the profile itself.
-    pub(super) fn builds(&self) -> Result<Vec<Taken>> {
-        let mut taken = self.taken_from()?;
-        if let (true, Contents::Pprof(profile)) = (taken.is_empty(), &self.contents) {
-            let main = profile.mappings.first().filter(|mapping| !mapping.build_id.is_empty());
-            taken.extend(
-                main.map(|mapping| Taken { sha256: String::new(), build_id: Some(mapping.build_id.clone()) }),
-            );
-        }
-        Ok(taken)
-    }
-}
-
-impl Contents {
-    /// What the comparison with the next one needs, without the counts.
-    fn head(&self) -> Self {
-        match self {
-            Self::Profdata(profile) => {
-                Self::Profdata(profile::Profile { ir: profile.ir, ..profile::Profile::default() })
-            }
-            Self::Fdata(counts) => {
-                Self::Fdata(fdata::Counts { head: counts.head.clone(), ..fdata::Counts::default() })
-            }
-            Self::Pprof(profile) => Self::Pprof(Box::new(go::Profile {
-                sample_types: profile.sample_types.clone(),
-                ..go::Profile::default()
-            })),
-        }
-    }
 }
 
 impl Weights {

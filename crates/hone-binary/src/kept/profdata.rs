@@ -7,7 +7,7 @@ use anyhow::Result;
 use hone_record::ToolReceipt;
 use hone_tool::{Call, Lack, Runner, Tool, ToolError, Version};
 
-use super::KeptFault;
+use super::fault::KeptFault;
 use crate::profile::Profile;
 
 /// Tools of these majors are looked for in PATH by their Debian names, newest first.

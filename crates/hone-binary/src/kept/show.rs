@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Contents, Keeper, Opened, weights};
+use super::keeper::Keeper;
+use super::opened::{Contents, Opened, share, weights};
 use crate::go::{self, Finding};
 use crate::lock::{Lock, LockedProfile};
 use crate::profile::symbol_of;
@@ -125,7 +126,7 @@ impl Opened {
             .into_iter()
             .map(|(name, weight)| HotRow {
                 beside: figures.get(&name).copied().unwrap_or(0),
-                share: super::share(weight, total),
+                share: share(weight, total),
                 name,
                 weight,
             })

@@ -1,0 +1,117 @@
+//! What form a kept profile has, by its first bytes.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::KeptFault;
+use crate::form::head_of;
+
+/// The form of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Of LLVM: clang and rustc.
+    Profdata,
+    /// Of BOLT.
+    Fdata,
+    /// Of Go.
+    Pprof,
+}
+
+impl Kind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Profdata => "profdata",
+            Self::Fdata => "fdata",
+            Self::Pprof => "pprof",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// The largest part of a file's beginning that tells its kind.
+const HEAD_BYTES: u64 = 64;
+
+/// What a file is, by its first bytes, and the version of the form of an indexed profile of LLVM.
+fn recognize(head: &[u8]) -> Result<(Kind, Option<u32>), (&'static str, &'static str)> {
+    let again = "take the profile again";
+    match head {
+        [] => Err(("empty (0 bytes)", again)),
+        // An indexed profile; its version stands in the lower half of the next word, what it is made of above.
+        [0xff, b'l', b'p', b'r', b'o', b'f', b'i', 0x81, a, b, c, d, ..] => {
+            Ok((Kind::Profdata, Some(u32::from_le_bytes([*a, *b, *c, *d]))))
+        }
+        [0x81, b'r' | b'R', b'f', b'o', b'r', b'p', b'l', 0xff, ..] => {
+            Err(("a raw profile of LLVM", "merge it first: llvm-profdata merge -o FILE.profdata *.profraw"))
+        }
+        [b':', ..] | [b'#', b' ', ..] => Ok((Kind::Profdata, None)),
+        [0x1f, 0x8b, ..] | [b'\n', ..] => Ok((Kind::Pprof, None)),
+        [b'0'..=b'5', b' ', ..] => Ok((Kind::Fdata, None)),
+        _ if head.starts_with(b"no_lbr") || head.starts_with(b"boltedcollection") => Ok((Kind::Fdata, None)),
+        _ if head.starts_with(b"---\n") => {
+            Err(("a YAML profile of BOLT", "take it as text: without -profile-format=yaml"))
+        }
+        _ if head.starts_with(b"PERFILE2") => Err(("perf's samples", "convert them with perf2bolt first")),
+        _ if head.starts_with(b"adcg") || head.starts_with(b"gcda") => Err((
+            "gcc's counts of one object",
+            "gcc's profiles live in the build's folder, and are not kept as a file",
+        )),
+        _ if head.starts_with(b"\x7fELF") => Err(("a program and no profile", "name the profile first")),
+        _ => Err(("no profile that is known", "name a file of llvm-profdata, BOLT (text) or pprof")),
+    }
+}
+
+/// The kind of a file, and its version.
+pub(super) fn kind_of(file: &Path) -> Result<(Kind, Option<u32>), KeptFault> {
+    let unreadable = |reason: String| KeptFault::Unreadable { file: file.to_path_buf(), reason };
+    let head = head_of(file, HEAD_BYTES).map_err(|error| unreadable(error.to_string()))?;
+    let head = head.ok_or_else(|| unreadable("it is no regular file".to_owned()))?;
+    recognize(&head).map_err(|(what, next)| KeptFault::NotAProfile { file: file.to_path_buf(), what, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_it_is() {
+        let kind = |head: &[u8]| recognize(head).map(|(kind, _)| kind);
+        let indexed = b"\xfflprofi\x81\x0d\0\0\0\0\0\0\x01";
+        assert_eq!(recognize(indexed), Ok((Kind::Profdata, Some(13))));
+        assert_eq!(kind(b":ir\nmain\n"), Ok(Kind::Profdata));
+        assert_eq!(kind(b"# IR level Instrumentation Flag\n:ir\n"), Ok(Kind::Profdata));
+        assert_eq!(kind(b"1 main 0 1 f 0 0 1\n"), Ok(Kind::Fdata));
+        assert_eq!(kind(b"no_lbr cpu-clock:u:\n1 main 0 1\n"), Ok(Kind::Fdata));
+        assert_eq!(kind(b"boltedcollection\n"), Ok(Kind::Fdata));
+        assert_eq!(kind(b"\x1f\x8b\x08\0"), Ok(Kind::Pprof));
+        assert_eq!(kind(b"\n\x04\x08\x01\x10\x02"), Ok(Kind::Pprof));
+        let refused = |head: &[u8], words: &str| {
+            let (what, next) = recognize(head).unwrap_err();
+            assert!(what.contains(words) && !next.is_empty(), "{what}");
+        };
+        refused(b"", "empty");
+        refused(b"\x81rforpl\xff\x0a", "raw profile");
+        refused(b"---\nheader:", "YAML");
+        refused(b"PERFILE2", "perf");
+        refused(b"adcgA22*", "gcc");
+        refused(b"\x7fELF\x02", "program");
+        refused(b"<html>", "no profile");
+    }
+
+    proptest! {
+        #[test]
+        fn no_beginning_makes_it_panic(head in proptest::collection::vec(any::<u8>(), 0..20)) {
+            let _ = recognize(&head);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A kept profile, read, and what is known of it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hone_record::without_hash;
+
+use super::fault::KeptFault;
+use super::format::Kind;
+use crate::bolt::Origin;
+use crate::bolt::fdata::Counts;
+use crate::go;
+use crate::lock::{Lock, LockFault, LockedProfile};
+use crate::profile::{self, symbol_of};
+
+/// A profile, read.
+#[derive(Debug)]
+pub(super) enum Contents {
+    Profdata(profile::Profile),
+    Fdata(Counts),
+    Pprof(Box<go::Profile>),
+}
+
+/// A profile with what is known of its file.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) file: PathBuf,
+    pub(super) kind: Kind,
+    /// Version of the form, of an indexed profile of LLVM.
+    pub(super) format: Option<u32>,
+    pub(super) sha256: String,
+    pub(super) bytes: u64,
+    pub(super) contents: Contents,
+}
+
+/// The value of pprof that stands for the whole where people read it: time, where it was taken. (Go's compiler takes the first of
+/// samples and time, which are to each other as they are in every other stack.)
+pub(super) fn main_value(profile: &go::Profile) -> usize {
+    let wanted = ["cpu", "samples", "alloc_space"];
+    wanted.iter().find_map(|kind| profile.value_index(kind)).unwrap_or(0)
+}
+
+/// Functions by the name that people read, each with its weight. What differs only in what the compiler adds to a name (the
+/// hash of Rust's symbols, the unit in front of local ones) is one function.
+pub(super) fn weights(contents: &Contents) -> HashMap<String, u64> {
+    let mut sums: HashMap<String, u64> = HashMap::new();
+    let mut add = |name: String, weight: u64| {
+        let sum = sums.entry(name).or_default();
+        *sum = sum.saturating_add(weight);
+    };
+    match contents {
+        Contents::Profdata(profile) => profile
+            .functions
+            .iter()
+            .for_each(|function| add(without_hash(symbol_of(&function.name)), function.total_count)),
+        Contents::Fdata(counts) => {
+            counts.functions.iter().for_each(|(name, sum)| add(without_hash(name), sum.heat()));
+        }
+        Contents::Pprof(profile) => {
+            let kind = &profile.sample_types[main_value(profile)].kind;
+            let rows = go::table(profile, kind).map(|table| table.rows).unwrap_or_default();
+            rows.into_iter().for_each(|row| add(row.name, row.flat.max(0).cast_unsigned()));
+        }
+    }
+    sums.retain(|_, weight| *weight > 0);
+    sums
+}
+
+impl Opened {
+    pub(super) fn facts(&self) -> LockedProfile {
+        let (level, functions, total_count, max_count) = match &self.contents {
+            Contents::Profdata(profile) => (
+                profile.level().to_owned(),
+                profile.functions.len() as u64,
+                profile.total_count,
+                profile.max_count,
+            ),
+            Contents::Fdata(counts) => {
+                let heat = counts.functions.values().map(|sum| sum.heat()).max();
+                (fdata_level(counts), counts.functions.len() as u64, counts.total, heat.unwrap_or(0))
+            }
+            Contents::Pprof(profile) => {
+                let index = main_value(profile);
+                let largest = weights(&self.contents).into_values().max();
+                let total = profile.total(index).max(0).cast_unsigned();
+                (pprof_level(profile), profile.functions.len() as u64, total, largest.unwrap_or(0))
+            }
+        };
+        LockedProfile {
+            kind: self.kind,
+            sha256: self.sha256.clone(),
+            bytes: self.bytes,
+            level,
+            functions,
+            total_count,
+            max_count,
+        }
+    }
+
+    /// Its lock, held against it.
+    pub(super) fn lock(&self) -> Result<Option<Lock>, LockFault> {
+        Lock::read(&self.file)
+    }
+
+    /// The sum of its counts; of Go one for each type of value.
+    pub(super) fn sums(&self) -> Vec<i128> {
+        match &self.contents {
+            Contents::Profdata(profile) => vec![profile.total_count.into()],
+            Contents::Fdata(counts) => vec![counts.total.into()],
+            Contents::Pprof(profile) => {
+                let sum = |index: usize| {
+                    profile.samples.iter().map(|sample| i128::from(sample.values[index])).sum()
+                };
+                (0..profile.sample_types.len()).map(sum).collect()
+            }
+        }
+    }
+
+    /// Refuses a profile in which nothing was counted.
+    pub(super) fn counted(&self) -> Result<(), KeptFault> {
+        match self.facts().total_count {
+            0 => Err(KeptFault::Hollow { file: self.file.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses two profiles whose counts do not mean the same.
+    pub(super) fn like(&self, other: &Self) -> Result<(), KeptFault> {
+        let words = |opened: &Self| match &opened.contents {
+            // A merge of both levels is how a profile with context is made.
+            Contents::Profdata(profile) => {
+                format!("profdata ({})", if profile.ir { "IR" } else { "Front-end" })
+            }
+            Contents::Fdata(counts) => {
+                let kind = if counts.head.samples.is_some() { "plain samples" } else { "branches" };
+                let of = if counts.head.bolted { " of a program that BOLT had rewritten" } else { "" };
+                format!("fdata ({kind}{of})")
+            }
+            Contents::Pprof(profile) => format!("pprof ({})", value_types(profile)),
+        };
+        let (here, there) = (words(self), words(other));
+        if here == there {
+            return Ok(());
+        }
+        Err(KeptFault::Kinds { file: self.file.clone(), here, other: other.file.clone(), there })
+    }
+
+    /// The builds that the lock names, or BOLT's note beside the profile.
+    pub(super) fn taken_from(&self) -> Result<Vec<Taken>> {
+        let from_lock = self.lock()?.map(|lock| lock.programs).unwrap_or_default();
+        let mut taken: Vec<Taken> = from_lock
+            .into_iter()
+            .map(|program| Taken { sha256: program.sha256, build_id: program.build_id })
+            .collect();
+        if taken.is_empty() && self.kind == Kind::Fdata {
+            taken.extend(note(&self.file).map(|note| Taken { sha256: note.sha256, build_id: note.build_id }));
+        }
+        Ok(taken)
+    }
+
+    /// The builds by lock and note, and of Go by the profile itself.
+    pub(super) fn builds(&self) -> Result<Vec<Taken>> {
+        let mut taken = self.taken_from()?;
+        if let (true, Contents::Pprof(profile)) = (taken.is_empty(), &self.contents) {
+            let main = profile.mappings.first().filter(|mapping| !mapping.build_id.is_empty());
+            taken.extend(
+                main.map(|mapping| Taken { sha256: String::new(), build_id: Some(mapping.build_id.clone()) }),
+            );
+        }
+        Ok(taken)
+    }
+}
+
+fn fdata_level(counts: &Counts) -> String {
+    let level = match &counts.head.samples {
+        None => "branches".to_owned(),
+        Some(events) => format!("samples {}", events.join(" ")).trim_end().to_owned(),
+    };
+    if counts.head.bolted { format!("{level}, mapped back from a rewritten program") } else { level }
+}
+
+fn pprof_level(profile: &go::Profile) -> String {
+    profile.sample_types[main_value(profile)].kind.clone()
+}
+
+fn value_types(profile: &go::Profile) -> String {
+    let types = profile.sample_types.iter().map(|found| format!("{}/{}", found.kind, found.unit));
+    types.collect::<Vec<_>>().join(", ")
+}
+
+/// A part of a whole, 0 to 1; 0 of nothing.
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl Contents {
+    /// What the comparison with the next one needs, without the counts.
+    pub(super) fn head(&self) -> Self {
+        match self {
+            Self::Profdata(profile) => {
+                Self::Profdata(profile::Profile { ir: profile.ir, ..profile::Profile::default() })
+            }
+            Self::Fdata(counts) => Self::Fdata(Counts { head: counts.head.clone(), ..Counts::default() }),
+            Self::Pprof(profile) => Self::Pprof(Box::new(go::Profile {
+                sample_types: profile.sample_types.clone(),
+                ..go::Profile::default()
+            })),
+        }
+    }
+}
+
+/// A build that a profile was taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) sha256: String,
+    pub(super) build_id: Option<String>,
+}
+
+impl Taken {
+    pub(super) fn is(&self, sha256: &str, build_id: Option<&str>) -> bool {
+        // Of some programs only the build-id is known.
+        (!sha256.is_empty() && self.sha256 == sha256)
+            || (self.build_id.is_some() && self.build_id.as_deref() == build_id)
+    }
+
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.is(&other.sha256, other.build_id.as_deref())
+    }
+}
+
+/// BOLT's note beside a profile; one that can't be read says nothing.
+pub(super) fn note(profile: &Path) -> Option<Origin> {
+    serde_json::from_slice(&std::fs::read(Origin::note(profile)).ok()?).ok()
+}

@@ -10,8 +10,8 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
-use crate::bolt::Samples;
 use crate::bolt::fdata::Reader;
+use crate::bolt::samples::Samples;
 pub use fault::FormFault;
 
 /// The form of a profile.

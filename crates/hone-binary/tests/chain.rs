@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hone_binary::capture::{dump_env, reset};
 use hone_binary::{
-    Built, CargoTarget, Guide, How, Kind, Merged, Order, Pgo, Proven, Refusal, Workshop, functions_moved,
-    owners, profile_env,
+    Built, CargoTarget, Guide, How, Merged, Order, Pgo, Proven, Refusal, TargetKind, Workshop,
+    functions_moved, owners, profile_env,
 };
 use hone_tool::{Call, Runner, StopSignal, System};
 
@@ -418,7 +418,7 @@ fn wishes_beside_the_profile_reach_compiler_and_linker() {
     let Some(bench) = Bench::new() else { return };
     bench.edit("Cargo.toml", "debug = \"line-tables-only\"", "strip = true");
     let pgo = bench.pgo().unwrap();
-    assert_eq!(pgo.kind(), Kind::Cargo);
+    assert_eq!(pgo.kind(), TargetKind::Cargo);
     let relocs = pgo.build(&Order::plain("relocs").with_relocs()).unwrap();
     let input = hone_binary::bolt::Input::look(&relocs.executable).unwrap();
     assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
@@ -441,7 +441,7 @@ fn wishes_beside_the_profile_reach_compiler_and_linker() {
     let profile = PathBuf::from("/none.profdata");
     for guide in [Guide::CsGenerate(profile.clone()), Guide::SampleUse(profile)] {
         let error = pgo.build(&Order::plain("x").guided(guide)).unwrap_err();
-        assert!(matches!(refusal(&error), Refusal::Unfit { kind: Kind::Cargo, .. }), "{error:#}");
+        assert!(matches!(refusal(&error), Refusal::Unfit { kind: TargetKind::Cargo, .. }), "{error:#}");
     }
 }
 

@@ -7,7 +7,7 @@ use hone_binary::family::Family;
 use hone_binary::linkmap::Coverage;
 use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
 use hone_binary::{
-    Built, Guide, How, Kind, Merged, Moved, Order, Proven, Refusal, Workshop, functions_moved,
+    Built, Guide, How, Merged, Moved, Order, Proven, Refusal, TargetKind, Workshop, functions_moved,
 };
 use hone_tool::{Call, Runner, System, Tool};
 
@@ -275,7 +275,7 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
     let Some(bench) = Bench::new("gcc") else { return };
     let workshop = bench.workshop(MAKE);
     let shop: &dyn Workshop = &workshop;
-    assert_eq!(shop.kind(), Kind::Gcc);
+    assert_eq!(shop.kind(), TargetKind::Gcc);
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
@@ -335,7 +335,7 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
 
     for guide in [Guide::CsGenerate(merged.path.clone()), Guide::SampleUse(merged.path)] {
         let refused = refusal(shop.build(&order("x", guide)));
-        assert!(matches!(refused, Refusal::Unfit { kind: Kind::Gcc, .. }), "{refused}");
+        assert!(matches!(refused, Refusal::Unfit { kind: TargetKind::Gcc, .. }), "{refused}");
     }
     assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
 }

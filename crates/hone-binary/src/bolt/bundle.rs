@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Bolt, Input, Said, Wish, preflight};
+use super::calls::Wish;
+use super::input::Input;
+use super::preflight;
+use super::rewriter::Bolt;
+use super::said::Said;
 
 /// What goes in.
 #[derive(Clone, Copy)]

@@ -8,6 +8,7 @@ use hone_tool::{Call, Tool, Version};
 use serde::{Deserialize, Serialize};
 
 use super::refusal::BoltRefusal;
+use super::samples::Samples;
 use crate::perf::Event;
 
 /// Majors that are known, best first. What they say and take was recorded from 19 and 22.
@@ -255,19 +256,6 @@ pub(crate) fn optimize(tools: &BoltTools, paths: Paths<'_>, wish: &Wish) -> Call
         .arg(joined("-data=", paths.profile))
         .args(wish.rung.flags(tools.major))
         .args(wish.extra.iter().cloned())
-}
-
-/// Kinds of samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Samples {
-    /// perf's data with branch records (`-j any,u`).
-    Branches,
-    /// perf's data without them: `-nl`, which 19 and 22 know.
-    Plain,
-    /// A text with branches and fall-throughs that somebody has added up already.
-    AddedUpBranches,
-    /// A text with addresses and counts.
-    AddedUpAddresses,
 }
 
 /// Turns samples into a profile. perf2bolt leaves tens of megabytes of temporary files when it fails, so it gets a folder

@@ -8,7 +8,7 @@ use crate::bolt::{Said, fdata, preflight};
 use crate::go::{self, Merger, Profile, table};
 use crate::lock::Lock;
 use crate::samples::Samples;
-use crate::{gcov, kept, linkmap};
+use crate::{gcov, linkmap, profile_store};
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);
@@ -75,7 +75,7 @@ pub fn kept(data: &[u8]) {
     }
     let names = HashSet::from(["main", "mix.c;turn"].map(str::to_owned));
     for little_endian in [true, false] {
-        if let Some(hashes) = kept::counting_table(&names, data, little_endian) {
+        if let Some(hashes) = profile_store::counting_table(&names, data, little_endian) {
             assert!(hashes.keys().all(|name| names.contains(name)));
         }
     }

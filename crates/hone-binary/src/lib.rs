@@ -5,7 +5,7 @@
 //! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
 //! them out (the workshops), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `said`, `proof`).
 //!
-//! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`kept`].
+//! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`profile_store`].
 //!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
@@ -24,7 +24,6 @@ pub mod fuzzing;
 mod gcov;
 mod given;
 pub mod go;
-pub mod kept;
 mod layout;
 mod libraries;
 pub mod linkmap;
@@ -35,6 +34,7 @@ mod pgo;
 mod plan;
 mod profdata;
 mod profile;
+pub mod profile_store;
 mod proof;
 pub mod recipe;
 mod refusal;

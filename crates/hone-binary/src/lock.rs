@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::bolt::preflight;
-use crate::kept::format::Kind;
+use crate::profile_store::format::Kind;
 
 /// The version that is written, and the only one that is read.
 pub const LOCK_VERSION: u32 = 1;

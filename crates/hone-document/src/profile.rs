@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use hone_binary::kept::{Beside, Check, Difference, HotTable, MergedProfile, Moved, Shown, Why};
 use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining};
+use hone_binary::profile_store::{Beside, Check, Difference, HotTable, MergedProfile, Moved, Shown, Why};
 use hone_format::{bytes, count, exact_percent, percent};
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct Judged {
     pub within_budget: bool,
     /// What a check has found.
     #[serde(flatten)]
-    pub check: hone_binary::kept::Check,
+    pub check: hone_binary::profile_store::Check,
 }
 
 /// Longer names are cut in the middle: both ends tell more.
@@ -256,7 +256,7 @@ pub(super) fn name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hone_binary::kept::{Kind, Lost};
+    use hone_binary::profile_store::{Kind, Lost};
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use hone_binary::Built;
-use hone_binary::kept::Keeper;
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining, commit_of};
+use hone_binary::profile_store::Keeper;
 use hone_record::ToolReceipt;
 
 use super::kinds::Kind;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hone_binary::kept::Keeper;
 use hone_binary::perf::{Event, Perf, PerfRefusal};
+use hone_binary::profile_store::Keeper;
 use hone_binary::{Built, Guide, MOST_DISCARDED, Order, ProfileForm, Refusal, Workshop};
 use hone_record::{Engine, Workload};
 use hone_tool::{Session, StopSignal};

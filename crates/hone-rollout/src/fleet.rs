@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::Origin;
-use hone_binary::kept::Kind;
 use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining, sha256_of};
+use hone_binary::profile_store::Kind;
 use hone_store::{LARGEST_OBJECT_BYTES, Store};
 use serde::Serialize;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hone_binary::go::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
-use hone_binary::kept::Keeper;
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
+use hone_binary::profile_store::Keeper;
 use hone_tool::{Call, Runner, System};
 
 #[path = "../../hone-store/tests/server/mod.rs"]

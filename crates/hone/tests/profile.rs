@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Writes};
-use hone_binary::kept::Keeper;
 use hone_binary::lock::{LockedProgram, LockedTraining};
+use hone_binary::profile_store::Keeper;
 use hone_tool::{Call, Runner, System};
 use serde_json::Value;
 

@@ -145,8 +145,8 @@ pub(super) fn refused<T>(refusal: BoltRefusal) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::format::Kind;
     use crate::lock::{LockedProfile, LockedProgram};
+    use crate::profile_store::format::Kind;
 
     fn input(build_id: Option<&str>, sha256: &str) -> Input {
         Input {

@@ -9,7 +9,6 @@ mod bench;
 mod build;
 mod fetch;
 mod findings;
-mod kept;
 mod merge;
 mod plan;
 mod pprof;
@@ -18,6 +17,7 @@ pub(crate) mod refusal;
 mod said;
 mod source;
 mod sources;
+mod stored_profile;
 mod symbols;
 mod tables;
 mod target;
@@ -31,9 +31,6 @@ pub use findings::{
     WALKER_LEAST_CUMULATIVE_PERCENT, WALKER_MOST_FLAT_OF_CUMULATIVE, WALKER_MOST_FRAMES_UP, of_allocations,
     of_cpu,
 };
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use kept::module_in;
-pub(crate) use kept::{coverage_of, findings_of, read_profile};
 pub(crate) use merge::WEIGHT_OFF;
 pub use merge::{Merger, weights_for_shares};
 #[cfg(test)]
@@ -42,6 +39,9 @@ pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, Value
 pub use proof::Coverage;
 pub use refusal::GoRefusal;
 pub use said::Decisions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use stored_profile::module_in;
+pub(crate) use stored_profile::{coverage_of, findings_of, read_profile};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use symbols::names as names_in_pclntab;
 pub use tables::{Row, Table, table};

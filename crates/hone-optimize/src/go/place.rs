@@ -17,7 +17,7 @@ use crate::steps::Told;
 use hone_experiment::spec::target::Form;
 
 /// From this share of its weight on a profile is called stale: the compiler's best calls are among what is lost then.
-const STALE_FROM: f64 = hone_binary::kept::DEFAULT_BUDGET;
+const STALE_FROM: f64 = hone_binary::profile_store::DEFAULT_BUDGET;
 
 impl Job<'_> {
     /// What the `default.pgo` of the sources is worth today, in words; nothing where there is none. It is never used: every variant
@@ -167,8 +167,8 @@ fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hone_binary::kept::Kind;
     use hone_binary::lock::{LockedProfile, sha256_of};
+    use hone_binary::profile_store::Kind;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use hone_binary::Workshop;
-use hone_binary::kept::{HotTable, Keeper};
+use hone_binary::profile_store::{HotTable, Keeper};
 use hone_record::{HotSpot, HotSpots};
 
 use crate::job::Job;

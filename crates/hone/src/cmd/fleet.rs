@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use hone_binary::kept::{Identity, Keeper, KeptFault, Kind, MergedProfile, Weights};
 use hone_binary::lock::{LockFault, LockedProgram};
+use hone_binary::profile_store::{Identity, Keeper, Kind, MergedProfile, StoreFault, Weights};
 use hone_store::StoreError;
 
 use crate::cmd::context::CliContext;
@@ -272,7 +272,7 @@ fn take_all(
 
 /// A profile that can't have its share, by its name in the place and by its host: the file that was taken of it is gone soon.
 fn by_host(error: anyhow::Error, profiles: &[Fetched]) -> anyhow::Error {
-    let Some(KeptFault::Apart { file, reason }) = error.downcast_ref() else { return error };
+    let Some(StoreFault::Apart { file, reason }) = error.downcast_ref() else { return error };
     let Some(of) = profiles.iter().find(|one| one.file == *file) else { return error };
     anyhow!(
         "{} of host {} can't have its share: {reason}\n  next: give its host less by --host-weight, take only the newest profiles by --last, or \

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use hone_binary::go::{GoPgo, GoTarget, Wanted, capture_unless};
-use hone_binary::kept::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
+use hone_binary::profile_store::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
 use hone_format::read_duration_s;
 use hone_tool::{System, ToolError, interrupt};
 

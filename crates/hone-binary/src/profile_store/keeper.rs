@@ -83,7 +83,7 @@ impl<'a> Keeper<'a> {
     /// What a lock says of the profile itself.
     ///
     /// # Errors
-    /// [`KeptFault`] and those of the profile's form.
+    /// [`StoreFault`] and those of the profile's form.
     pub fn facts(&self, file: &Path) -> Result<LockedProfile> {
         Ok(self.open(file)?.facts())
     }

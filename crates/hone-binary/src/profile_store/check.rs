@@ -7,7 +7,7 @@ use anyhow::Result;
 use hone_tool::Call;
 use serde::Serialize;
 
-use super::fault::KeptFault;
+use super::fault::StoreFault;
 use super::format::Kind;
 use super::keeper::Keeper;
 use super::opened::{Contents, Opened, share, weights};
@@ -160,7 +160,7 @@ impl Keeper<'_> {
             let what = format!("can't be judged: llvm-bolt did not say {unsaid}");
             let program = input.executable.clone();
             return Err(
-                KeptFault::Program { program, what, next: "use BOLT 19 to 22, or --names-only" }.into()
+                StoreFault::Program { program, what, next: "use BOLT 19 to 22, or --names-only" }.into()
             );
         }
         Ok((said, stale))
@@ -265,7 +265,7 @@ fn of_llvm(opened: &Opened, profile: &profile::Profile, program: &Path) -> Resul
     if judged.is_empty() {
         let what = "counts with context and the profile has none, or the other way round".to_owned();
         let next = "use a build with -fprofile-generate for a profile of IR, one with -fcs-profile-generate for the rest";
-        return Err(KeptFault::Program { program: program.to_path_buf(), what, next }.into());
+        return Err(StoreFault::Program { program: program.to_path_buf(), what, next }.into());
     }
     if passed_over > 0 {
         check.notes.push(format!(
@@ -307,7 +307,7 @@ fn same_build(opened: &Opened, program: &Path) -> Result<Option<bool>> {
 
 impl Opened {
     /// Refuses a verdict on nothing, which would be that nothing is lost.
-    fn judged(&self, check: &Check) -> Result<(), KeptFault> {
+    fn judged(&self, check: &Check) -> Result<(), StoreFault> {
         let total = self.facts().total_count;
         let (least, next) = match self.kind {
             Kind::Profdata => (
@@ -322,7 +322,7 @@ impl Opened {
             return Ok(());
         }
         let (file, program) = (self.file.clone(), check.program.clone());
-        Err(KeptFault::Unjudged { file, program, judged: check.weight, total, next })
+        Err(StoreFault::Unjudged { file, program, judged: check.weight, total, next })
     }
 }
 

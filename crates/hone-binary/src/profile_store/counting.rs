@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use md5::{Digest, Md5};
 use object::{Object, ObjectSection};
 
-use super::fault::KeptFault;
+use super::fault::StoreFault;
 use crate::elf;
 
 const DATA: &str = "__llvm_prf_data";
@@ -30,8 +30,11 @@ pub(crate) type Hashes = HashMap<String, BTreeSet<u64>>;
 /// Reads the functions of an instrumented program.
 pub(super) fn functions(program: &Path) -> Result<Hashes> {
     let names = elf::instrumented_functions(program)?;
-    let fault =
-        |what: &str, next| KeptFault::Program { program: program.to_path_buf(), what: what.to_owned(), next };
+    let fault = |what: &str, next| StoreFault::Program {
+        program: program.to_path_buf(),
+        what: what.to_owned(),
+        next,
+    };
     if names.is_empty() {
         return Err(fault(
             "is not instrumented: a plain program has lost what was inlined, so that it can't tell what fits",

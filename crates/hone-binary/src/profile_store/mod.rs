@@ -23,7 +23,7 @@ pub use check::{Check, DEFAULT_BUDGET, Lost, Why};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use counting::table as counting_table;
 pub use diff::{Difference, Moved};
-pub use fault::KeptFault;
+pub use fault::StoreFault;
 pub use format::Kind;
 pub use keeper::{Identity, Keeper};
 pub use merge::{Apart, Input, MergedProfile, Weights, weights_for_shares};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use hone_record::without_hash;
 
-use super::fault::KeptFault;
+use super::fault::StoreFault;
 use super::format::Kind;
 use crate::bolt::Origin;
 use crate::bolt::fdata::Counts;
@@ -118,15 +118,15 @@ impl Opened {
     }
 
     /// Refuses a profile in which nothing was counted.
-    pub(super) fn counted(&self) -> Result<(), KeptFault> {
+    pub(super) fn counted(&self) -> Result<(), StoreFault> {
         match self.facts().total_count {
-            0 => Err(KeptFault::Hollow { file: self.file.clone() }),
+            0 => Err(StoreFault::Hollow { file: self.file.clone() }),
             _ => Ok(()),
         }
     }
 
     /// Refuses two profiles whose counts do not mean the same.
-    pub(super) fn like(&self, other: &Self) -> Result<(), KeptFault> {
+    pub(super) fn like(&self, other: &Self) -> Result<(), StoreFault> {
         let words = |opened: &Self| match &opened.contents {
             // A merge of both levels is how a profile with context is made.
             Contents::Profdata(profile) => {
@@ -143,7 +143,7 @@ impl Opened {
         if here == there {
             return Ok(());
         }
-        Err(KeptFault::Kinds { file: self.file.clone(), here, other: other.file.clone(), there })
+        Err(StoreFault::Kinds { file: self.file.clone(), here, other: other.file.clone(), there })
     }
 
     /// The builds that the lock names, or BOLT's note beside the profile.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// A profile that can't be kept, or not with another one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeptFault {
+pub enum StoreFault {
     /// The file can't be read.
     #[error("{}: {reason}\n  next: check the path and its rights", file.display())]
     Unreadable {

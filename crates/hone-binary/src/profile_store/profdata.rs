@@ -7,7 +7,7 @@ use anyhow::Result;
 use hone_record::ToolReceipt;
 use hone_tool::{Call, Lack, Runner, Tool, ToolError, Version};
 
-use super::fault::KeptFault;
+use super::fault::StoreFault;
 use crate::profile::Profile;
 
 /// Tools of these majors are looked for in PATH by their Debian names, newest first.
@@ -53,7 +53,7 @@ pub(super) fn tools(runner: &dyn Runner) -> Result<Vec<Profdata>> {
         add(Tool::new(&name, "").locate(&[]));
     }
     if found.is_empty() {
-        return Err(KeptFault::NoTool.into());
+        return Err(StoreFault::NoTool.into());
     }
     found.sort_by_key(|tool| std::cmp::Reverse(tool.version()));
     Ok(found)
@@ -70,7 +70,7 @@ fn of_rustc(runner: &dyn Runner) -> Option<PathBuf> {
 /// Reads a profile with every counter, by the newest tool.
 pub(super) fn read(runner: &dyn Runner, scratch: &Path, file: &Path, format: Option<u32>) -> Result<Profile> {
     let tools = tools(runner)?;
-    let Some(tool) = tools.first() else { return Err(KeptFault::NoTool.into()) };
+    let Some(tool) = tools.first() else { return Err(StoreFault::NoTool.into()) };
     let text = scratch.join("profile.proftext");
     let _ = std::fs::remove_file(&text);
     let call = Call::new("read-profile", &tool.path, scratch)
@@ -84,7 +84,7 @@ pub(super) fn read(runner: &dyn Runner, scratch: &Path, file: &Path, format: Opt
         Err(error) => return Err(unreadable(error, file, format, tool)),
         Ok(_) => {}
     }
-    let broken = |reason: String| KeptFault::Broken { file: file.to_path_buf(), reason };
+    let broken = |reason: String| StoreFault::Broken { file: file.to_path_buf(), reason };
     let bytes = std::fs::read(&text).map_err(|error| broken(error.to_string()))?;
     let _ = std::fs::remove_file(&text);
     Ok(Profile::parse(&String::from_utf8_lossy(&bytes)).map_err(broken)?)
@@ -95,12 +95,12 @@ fn unreadable(error: ToolError, file: &Path, format: Option<u32>, tool: &Profdat
     let said = scene.stderr.join("\n");
     if said.contains("unsupported instrumentation profile format version") {
         let tool = format!("{} ({})", tool.path.display(), tool.receipt.version);
-        return KeptFault::TooNew { file: file.to_path_buf(), format: format.unwrap_or(0), tool }.into();
+        return StoreFault::TooNew { file: file.to_path_buf(), format: format.unwrap_or(0), tool }.into();
     }
     // Its last lines are told; the log itself goes away.
     let scene = hone_tool::Scene { log: None, ..(**scene).clone() };
     let reason = format!("llvm-profdata can't read it\n{scene}");
-    KeptFault::Broken { file: file.to_path_buf(), reason }.into()
+    StoreFault::Broken { file: file.to_path_buf(), reason }.into()
 }
 
 /// Tools run in another folder.

@@ -1,4 +1,4 @@
-//! What [`crate::kept`] asks of a profile of Go, without a module at hand: the profile and the program alone must tell.
+//! What [`crate::profile_store`] asks of a profile of Go, without a module at hand: the profile and the program alone must tell.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

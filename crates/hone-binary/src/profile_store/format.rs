@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::KeptFault;
+use super::fault::StoreFault;
 use crate::form::head_of;
 
 /// The form of a profile.
@@ -70,11 +70,11 @@ fn recognize(head: &[u8]) -> Result<(Kind, Option<u32>), (&'static str, &'static
 }
 
 /// The kind of a file, and its version.
-pub(super) fn kind_of(file: &Path) -> Result<(Kind, Option<u32>), KeptFault> {
-    let unreadable = |reason: String| KeptFault::Unreadable { file: file.to_path_buf(), reason };
+pub(super) fn kind_of(file: &Path) -> Result<(Kind, Option<u32>), StoreFault> {
+    let unreadable = |reason: String| StoreFault::Unreadable { file: file.to_path_buf(), reason };
     let head = head_of(file, HEAD_BYTES).map_err(|error| unreadable(error.to_string()))?;
     let head = head.ok_or_else(|| unreadable("it is no regular file".to_owned()))?;
-    recognize(&head).map_err(|(what, next)| KeptFault::NotAProfile { file: file.to_path_buf(), what, next })
+    recognize(&head).map_err(|(what, next)| StoreFault::NotAProfile { file: file.to_path_buf(), what, next })
 }
 
 #[cfg(test)]

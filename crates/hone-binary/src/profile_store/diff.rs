@@ -108,7 +108,7 @@ mod tests {
 
     use hone_tool::System;
 
-    use super::super::fault::KeptFault;
+    use super::super::fault::StoreFault;
     use super::*;
 
     #[test]
@@ -139,10 +139,10 @@ mod tests {
 
         let samples = write("samples", "no_lbr x\n1 a 1 50\n");
         let fault = keeper.diff(&old, &samples).unwrap_err();
-        assert!(matches!(fault.downcast_ref(), Some(KeptFault::Kinds { .. })), "{fault:#}");
+        assert!(matches!(fault.downcast_ref(), Some(StoreFault::Kinds { .. })), "{fault:#}");
         assert!(fault.to_string().contains("samples is fdata (plain samples), "), "{fault:#}");
         let hollow = write("hollow", "1 a 1 0 x 0 0 0\n");
         let fault = keeper.diff(&old, &hollow).unwrap_err();
-        assert!(matches!(fault.downcast_ref(), Some(KeptFault::Hollow { .. })), "{fault:#}");
+        assert!(matches!(fault.downcast_ref(), Some(StoreFault::Hollow { .. })), "{fault:#}");
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use hone_tool::{Call, ToolError};
 use serde::Serialize;
 
-use super::fault::KeptFault;
+use super::fault::StoreFault;
 use super::format::{Kind, kind_of};
 use super::keeper::Keeper;
 use super::opened::{Contents, Opened, Taken, note};
@@ -96,7 +96,7 @@ impl Keeper<'_> {
     ) -> Result<MergedProfile> {
         let known = self.known(files, different_builds)?;
         let Some(first) = known.first() else {
-            return Err(KeptFault::Weights("no profile was named".to_owned()).into());
+            return Err(StoreFault::Weights("no profile was named".to_owned()).into());
         };
         let weights = weights.of(first.opened.kind, &known)?;
         let part = part_of(output)?;
@@ -177,7 +177,7 @@ impl Keeper<'_> {
                 wanted.unwrap_or(0)
             ));
         }
-        Err(last.unwrap_or_else(|| KeptFault::NoTool.into()))
+        Err(last.unwrap_or_else(|| StoreFault::NoTool.into()))
     }
 
     /// Profiles with their weights as llvm-profdata takes them: each as an argument, or, of more than a command line may hold, in a
@@ -204,11 +204,11 @@ impl Keeper<'_> {
     }
 }
 
-fn same_kind(file: &Path, kind: Kind, first: &Known) -> Result<(), KeptFault> {
+fn same_kind(file: &Path, kind: Kind, first: &Known) -> Result<(), StoreFault> {
     if kind == first.opened.kind {
         return Ok(());
     }
-    Err(KeptFault::Kinds {
+    Err(StoreFault::Kinds {
         file: file.to_path_buf(),
         here: kind.to_string(),
         other: first.opened.file.clone(),
@@ -222,8 +222,8 @@ fn one_build(
     taken: &[Taken],
     known: &[Known],
     functions: &mut Functions,
-) -> Result<(), KeptFault> {
-    let differs = |from: usize, reason: String| KeptFault::Builds {
+) -> Result<(), StoreFault> {
+    let differs = |from: usize, reason: String| StoreFault::Builds {
         file: opened.file.clone(),
         other: known[from].opened.file.clone(),
         reason,
@@ -307,7 +307,7 @@ fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
 }
 
 impl Weights {
-    fn of(&self, kind: Kind, known: &[Known]) -> Result<Vec<f64>, KeptFault> {
+    fn of(&self, kind: Kind, known: &[Known]) -> Result<Vec<f64>, StoreFault> {
         let totals: Vec<u64> = known.iter().map(|known| known.facts.total_count).collect();
         let (given, what) = match self {
             Self::Same => return Ok(vec![1.0; totals.len()]),
@@ -315,20 +315,20 @@ impl Weights {
             Self::Shares(shares) => (shares, "shares"),
         };
         if given.len() != totals.len() {
-            return Err(KeptFault::Weights(format!("{} profiles and {} {what}", totals.len(), given.len())));
+            return Err(StoreFault::Weights(format!("{} profiles and {} {what}", totals.len(), given.len())));
         }
         if let Some(wrong) =
             given.iter().find(|weight| !(weight.is_finite() && (1e-6..=1e6).contains(*weight)))
         {
-            return Err(KeptFault::Weights(format!(
+            return Err(StoreFault::Weights(format!(
                 "{wrong} is none of the {what} between 0.000001 and 1000000"
             )));
         }
         match (self, kind) {
             (Self::Shares(shares), _) => weights_for_shares(kind, &totals, shares).map_err(|apart| {
-                KeptFault::Apart { file: known[apart.at].opened.file.clone(), reason: apart.reason }
+                StoreFault::Apart { file: known[apart.at].opened.file.clone(), reason: apart.reason }
             }),
-            (_, Kind::Profdata) => in_their_type(whole_ratio(given), &totals).map_err(KeptFault::Weights),
+            (_, Kind::Profdata) => in_their_type(whole_ratio(given), &totals).map_err(StoreFault::Weights),
             _ => Ok(given.clone()),
         }
     }
@@ -610,7 +610,7 @@ mod tests {
         }
     }
 
-    fn fault(error: &anyhow::Error) -> &KeptFault {
+    fn fault(error: &anyhow::Error) -> &StoreFault {
         error.downcast_ref().unwrap_or_else(|| panic!("no fault of a kept profile: {error:#}"))
     }
 
@@ -640,7 +640,7 @@ mod tests {
         let files =
             [bench.locked("a", "1 f 0 1 g 0 0 10\n", 'a'), bench.locked("b", "1 f 0 1 g 0 0 1\n", 'b')];
         let error = bench.merge(&files, &Weights::Same, false).unwrap_err();
-        assert!(matches!(fault(&error), KeptFault::Builds { .. }), "{error:#}");
+        assert!(matches!(fault(&error), StoreFault::Builds { .. }), "{error:#}");
         assert!(error.to_string().contains("--different-builds"));
         assert!(!bench.path("out").exists() && !Lock::path(&bench.path("out")).exists());
         let merged = bench.merge(&files, &Weights::Same, true).unwrap();
@@ -676,7 +676,7 @@ mod tests {
         let kept = note(&bench.path("out")).unwrap();
         assert_eq!((kept.sha256, kept.how.as_str()), (hash('a'), "merged"));
         let error = bench.merge(&[a.clone(), c.clone()], &Weights::Same, false).unwrap_err();
-        assert!(matches!(fault(&error), KeptFault::Builds { .. }), "{error:#}");
+        assert!(matches!(fault(&error), StoreFault::Builds { .. }), "{error:#}");
         bench.merge(&[a, c], &Weights::Same, true).unwrap();
         assert_eq!(note(&bench.path("out")), None, "it would name one of two builds");
     }
@@ -690,16 +690,16 @@ mod tests {
         fs::write(&gzip, b"\x1f\x8b\x08").unwrap();
         for other in [samples, gzip] {
             let error = bench.merge(&[a.clone(), other], &Weights::Same, true).unwrap_err();
-            assert!(matches!(fault(&error), KeptFault::Kinds { .. }), "{error:#}");
+            assert!(matches!(fault(&error), StoreFault::Kinds { .. }), "{error:#}");
         }
         for weights in [Weights::Each(vec![1.0]), Weights::Each(vec![0.0]), Weights::Each(vec![f64::NAN])] {
             let files = vec![a.clone(); if weights == Weights::Each(vec![1.0]) { 2 } else { 1 }];
             let error = bench.merge(&files, &weights, false).unwrap_err();
-            assert!(matches!(fault(&error), KeptFault::Weights(_)), "{error:#}");
+            assert!(matches!(fault(&error), StoreFault::Weights(_)), "{error:#}");
         }
         assert!(matches!(
             fault(&bench.merge(&[], &Weights::Same, false).unwrap_err()),
-            KeptFault::Weights(_)
+            StoreFault::Weights(_)
         ));
         fs::write(&a, "1 f 0 1 g 0 0 11\n").unwrap();
         let error = bench.merge(&[a], &Weights::Same, false).unwrap_err();
@@ -750,7 +750,7 @@ mod tests {
         let (a, also_a, b) = (of("a", 'a'), of("also_a", 'a'), of("b", 'b'));
         bench.merge(&[bare.clone(), a.clone(), also_a], &Weights::Same, false).unwrap();
         let error = bench.merge(&[bare, a.clone(), b.clone()], &Weights::Same, false).unwrap_err();
-        let KeptFault::Builds { file, other, .. } = fault(&error) else { panic!("{error:#}") };
+        let StoreFault::Builds { file, other, .. } = fault(&error) else { panic!("{error:#}") };
         assert_eq!((file, other), (&b, &a));
     }
 
@@ -768,7 +768,7 @@ mod tests {
         bench.merge(&files, &halves, false).unwrap();
         let files = [files[1].clone(), bench.locked("least", "1 f 0 1 h 0 0 4\n", 'a')];
         let error = bench.merge(&files, &halves, false).unwrap_err();
-        let KeptFault::Apart { file, reason } = fault(&error) else { panic!("{error:#}") };
+        let StoreFault::Apart { file, reason } = fault(&error) else { panic!("{error:#}") };
         assert_eq!(file, &files[1]);
         assert!(reason.starts_with("it has 4 counts, and another one 9000000000000000000"), "{reason}");
         assert!(error.to_string().contains("next: leave it out"), "{error:#}");

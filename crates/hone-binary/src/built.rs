@@ -9,7 +9,7 @@ use hone_record::{CodeInside, ProfileProof};
 use serde::{Deserialize, Serialize};
 
 use crate::bolt::calls::Rung;
-use crate::bolt::said::Said;
+use crate::bolt::diagnostics::Said;
 use crate::build_request::Order;
 use crate::elf::{FileFacts, file_facts, loaded_sha256};
 use crate::libraries::Libraries;

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::built::{Built, Merged};
 use crate::capture::{ProfileFiles, ProfileKind, Tally};
+use crate::diagnostics;
 use crate::digest::{content_hash, short};
 use crate::lock::Lock;
 use crate::profdata::sized;
 use crate::recipe::refusal::RecipeRefusal;
 use crate::refusal::{Refusal, refuse_if};
-use crate::said;
 use crate::shim::{Action, Entry, Language};
 use crate::weights::whole_weights;
 
@@ -483,11 +483,11 @@ pub(crate) fn applied(
     let applied = ProfileApplied {
         discarded_functions: told.mismatched.len() as u64,
         discarded_count,
-        discarded_weight: said::share(discarded_count, proof.total_count),
+        discarded_weight: diagnostics::share(discarded_count, proof.total_count),
         missing_functions: told.missing_functions.len() as u64,
         messages: lost.into_iter().chain(others).take(MESSAGES).map(words).collect(),
     };
-    said::fits(&applied, proof.functions)?;
+    diagnostics::fits(&applied, proof.functions)?;
     Ok(applied)
 }
 

@@ -3,7 +3,7 @@
 //! ([`GivenBinary`]); [`bolt`] rewrites a linked program after that, or alone.
 //!
 //! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
-//! them out (the workshops), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `said`, `proof`).
+//! them out (the workshops), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `diagnostics`, `proof`).
 //!
 //! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`profile_store`].
 //!
@@ -14,6 +14,7 @@ pub mod bolt;
 mod build_request;
 mod built;
 pub mod capture;
+mod diagnostics;
 mod digest;
 mod elf;
 pub mod family;
@@ -38,7 +39,6 @@ pub mod profile_store;
 mod proof;
 pub mod recipe;
 mod refusal;
-mod said;
 mod samples;
 pub mod shim;
 mod target;
@@ -50,6 +50,7 @@ pub mod workshop;
 pub use autofdo::Converter;
 pub use build_request::{Guide, Order};
 pub use built::{Built, How, Library, Merged, Proven};
+pub use diagnostics::MOST_DISCARDED;
 pub use elf::{
     CodeBytes, FileFacts, Moved, code_bytes, file_facts, functions_moved, loaded_bytes, sha256_hex,
 };
@@ -60,7 +61,6 @@ pub use pgo::Pgo;
 pub use profdata::profile_env;
 pub use proof::owners;
 pub use refusal::Refusal;
-pub use said::MOST_DISCARDED;
 pub use target::{CargoProgram, CargoTarget, cargo_programs};
 pub use target_kind::TargetKind;
 pub use toolchain::{CCompiler, Toolchain};

@@ -27,7 +27,7 @@ use crate::target::{CargoTarget, Metadata, metadata_call};
 use crate::target_kind::TargetKind;
 use crate::toolchain::Toolchain;
 use crate::workshop::Workshop;
-use crate::{proof, said};
+use crate::{diagnostics, proof};
 
 /// Three builds of a small service take about this much; less is certain to fail half-way.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
@@ -289,7 +289,7 @@ impl Workshop for Pgo<'_> {
         let mut logs = words_of(shaped)?;
         let native = shaped.native().unwrap_or_default();
         logs.extend(native.iter().flat_map(|code| &code.logs).filter_map(|log| read_log(log)));
-        let applied = said::applied(&logs, proven.proof.total_count, proven.proof.functions)?;
+        let applied = diagnostics::applied(&logs, proven.proof.total_count, proven.proof.functions)?;
         refuse_same_code(shaped, plain)?;
         Ok(applied)
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use hone_tool::Call;
 
 use crate::build_request::{Guide, Order};
+use crate::diagnostics::HEARD_FROM_LLVM;
 use crate::flags::Route;
 use crate::layout::{PADDING, layout_flags};
-use crate::said::HEARD_FROM_LLVM;
 use crate::target::CargoTarget;
 use crate::toolchain::CCompiler;
 

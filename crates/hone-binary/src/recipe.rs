@@ -25,6 +25,7 @@ use crate::bolt::preflight;
 use crate::build_request::{Guide, Order};
 use crate::built::{Built, How, Library, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
 use crate::capture::{DumpObject, ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
+use crate::diagnostics::{self, HEARD_FROM_LLVM};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
@@ -37,7 +38,6 @@ use crate::profdata::{
 };
 use crate::proof;
 use crate::refusal::{Refusal, refuse_if};
-use crate::said::{self, HEARD_FROM_LLVM};
 use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
 use crate::target_kind::TargetKind;
@@ -387,8 +387,8 @@ impl<'a> RecipeWorkshop<'a> {
     /// function. How many functions it does not know means nothing: a build may make other programs than the one that was
     /// trained.
     fn applied_by_llvm(&self, profdata: &Path, logs: &[String], proven: &Proven) -> Result<ProfileApplied> {
-        let mut applied = said::weighed(logs, proven.proof.total_count)?;
-        let not_found = said::not_found(logs);
+        let mut applied = diagnostics::weighed(logs, proven.proof.total_count)?;
+        let not_found = diagnostics::not_found(logs);
         let path = Path::new(&proven.proof.path);
         if !not_found.is_empty() && !is_samples(path) {
             let profile = read_profile(self.runner, profdata, &self.work, path)?;
@@ -396,12 +396,12 @@ impl<'a> RecipeWorkshop<'a> {
             applied.discarded_functions += lost.len() as u64;
             applied.discarded_count =
                 lost.iter().fold(applied.discarded_count, |sum, lost| sum.saturating_add(lost.total_count));
-            applied.discarded_weight = said::share(applied.discarded_count, proven.proof.total_count);
+            applied.discarded_weight = diagnostics::share(applied.discarded_count, proven.proof.total_count);
             applied.messages.extend(lost.first().map(|lost| {
                 format!("{}: counted under this name, and compiled from another folder now", lost.name)
             }));
         }
-        said::fits(&applied, u64::MAX)?;
+        diagnostics::fits(&applied, u64::MAX)?;
         Ok(applied)
     }
 
@@ -642,7 +642,7 @@ fn code_inside(coverage: &Coverage, ran: usize, functions: u64) -> Vec<CodeInsid
         coverage.others.iter().partition(|other| is_of_runtime(&other.object));
     let sum = |objects: &[&Unshaped]| objects.iter().map(|object| object.text_bytes).sum::<u64>();
     let text_bytes = coverage.text_bytes.saturating_sub(sum(&runtime));
-    let share = said::share(coverage.shaped_bytes, text_bytes) * 100.0;
+    let share = diagnostics::share(coverage.shaped_bytes, text_bytes) * 100.0;
     let mut inside = vec![CodeInside {
         name: "compiled by the build".to_owned(),
         profiled: true,
@@ -724,7 +724,7 @@ fn covered(
     };
     let there: Vec<&Unshaped> = coverage.others.iter().filter(was_there).collect();
     let there_bytes: u64 = there.iter().map(|other| other.text_bytes).sum();
-    let share = said::share(there_bytes, there_bytes.saturating_add(coverage.shaped_bytes));
+    let share = diagnostics::share(there_bytes, there_bytes.saturating_add(coverage.shaped_bytes));
     if let Some(largest) = there.first().filter(|_| share > MOST_THERE) {
         let (program, largest) = (program.to_path_buf(), largest.object.clone());
         return Err(refused(RecipeRefusal::MostlyThere { program, percent: share * 100.0, largest }));

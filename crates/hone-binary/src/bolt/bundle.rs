@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::calls::Wish;
+use super::diagnostics::Said;
 use super::input::Input;
 use super::preflight;
 use super::rewriter::Bolt;
-use super::said::Said;
 
 /// What goes in.
 #[derive(Clone, Copy)]

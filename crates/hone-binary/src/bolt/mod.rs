@@ -1,6 +1,6 @@
 //! BOLT: rewriting a linked program by a profile of its branches.
 //!
-//! *Plan* is `calls`, *capture* is [`Bolt`], *verify* is `preflight` before, `said` and the checks of [`Bolt`] after. BOLT
+//! *Plan* is `calls`, *capture* is [`Bolt`], *verify* is `preflight` before, `diagnostics` and the checks of [`Bolt`] after. BOLT
 //! ends with 0 when it found no profile, when the profile is of another program, and when most of it is stale; so its
 //! words and the file that it wrote decide. `docs/bolt.md` tells of each of these failures.
 //!
@@ -10,17 +10,17 @@
 pub mod bisect;
 pub mod bundle;
 pub(crate) mod calls;
+pub(crate) mod diagnostics;
 pub mod fdata;
 mod input;
 pub mod preflight;
 pub(crate) mod refusal;
 mod rewriter;
-pub(crate) mod said;
 pub(crate) mod samples;
 
 pub use calls::{BoltTools, Rung, Wish, Writes};
+pub use diagnostics::{DynoRow, Part, Quality, Said, Split};
 pub use input::{Input, Origin};
 pub use refusal::BoltRefusal;
 pub use rewriter::{Bolt, Budget, InstrumentedByBolt, OptimizedByBolt, ProvenFdata, Rewritten};
-pub use said::{DynoRow, Part, Quality, Said, Split};
 pub use samples::Samples;

@@ -9,11 +9,11 @@ use hone_tool::{Call, Finished, Runner, ToolError};
 use serde::{Deserialize, Serialize};
 
 use super::calls::{self, BoltTools, Rung, Wish, Writes};
+use super::diagnostics::Said;
 use super::fdata::{self, Counts, MergedFdata, Weighted};
 use super::input::{Input, Origin, refused, same_build};
 use super::preflight;
 use super::refusal::BoltRefusal;
-use super::said::Said;
 use super::samples::Samples;
 use crate::built::{Built, How};
 use crate::elf::{FileFacts, file_facts};
@@ -437,12 +437,12 @@ fn with_ending(name: &OsString, ending: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::super::said;
+    use super::super::diagnostics;
     use super::*;
 
     #[test]
     fn a_stale_profile_of_unknown_weight_is_not_taken_for_a_good_one() {
-        let part = |of_them| Some(said::Part { of_them, all: 100 });
+        let part = |of_them| Some(diagnostics::Part { of_them, all: 100 });
         let said = |stale_functions, stale_samples| Said {
             profiled_functions: part(50),
             layout_modified: Some(5),

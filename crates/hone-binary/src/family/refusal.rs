@@ -1,7 +1,7 @@
 //! Reasons for which a compiler of C or C++, or a tool of its, is not used.
 
 /// Majors of clang that are looked for when none is named, newest first. Those below know no way to be told of stale counts of templates and
-/// inline functions, and end at the option for that ([`crate::said::HEARD_FROM_LLVM`]).
+/// inline functions, and end at the option for that ([`crate::diagnostics::HEARD_FROM_LLVM`]).
 pub(super) const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 15..=30;
 
 /// A compiler, or a tool of its, that must not be used. It is inside of [`crate::Refusal::Family`].

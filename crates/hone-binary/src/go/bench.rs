@@ -12,8 +12,8 @@ use hone_tool::Call;
 use serde::{Deserialize, Serialize};
 
 use super::build::GoPgo;
+use super::diagnostics::{self, Package};
 use super::plan::From;
-use super::said::{self, Package};
 use crate::built::Merged;
 use crate::elf::file_facts;
 
@@ -226,7 +226,7 @@ impl GoPgo<'_> {
     }
 
     fn packages_of(&self, patterns: &[String]) -> Result<Vec<Package>> {
-        said::packages(&self.runner.run(&self.plan.listed(patterns))?.stdout()?)
+        diagnostics::packages(&self.runner.run(&self.plan.listed(patterns))?.stdout()?)
     }
 
     /// `false` when the package has no test files: then go writes nothing, and says so with exit code 0.

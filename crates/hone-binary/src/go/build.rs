@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, ProfileApplied, ProfileProof, ToolReceipt};
 use hone_tool::{Call, Found, Runner, Tool};
 
+use super::diagnostics::{self, Decisions, Package};
 use super::merge::Merger;
 use super::plan::{From, GoPlan};
 use super::pprof::Profile;
 use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
-use super::said::{self, Decisions, Package};
 use super::symbols;
 use super::target::GoTarget;
 use crate::build_request::{Guide, Order};
@@ -82,7 +82,7 @@ impl<'a> GoPgo<'a> {
         let go: Found = GO.locate(&[PathBuf::from(USUAL_FOLDER)])?;
         let receipt = go.receipt()?;
         let plan = GoPlan { go: go.path().to_path_buf(), target: GoTarget { module_dir, ..target } };
-        let list = |call| -> Result<Vec<Package>> { said::packages(&runner.run(&call)?.stdout()?) };
+        let list = |call| -> Result<Vec<Package>> { diagnostics::packages(&runner.run(&call)?.stdout()?) };
         let mains = list(plan.main_package())?;
         let package = &plan.target.package;
         let [main] = mains.as_slice() else {
@@ -175,7 +175,7 @@ impl<'a> GoPgo<'a> {
         remove_if_there(&executable)?;
         let finished = self.runner.run(&call)?;
         let known = self.packages.iter().map(|package| package.import_path.clone()).collect();
-        let compiled = said::compiled(&finished.stderr_text()?, &known);
+        let compiled = diagnostics::compiled(&finished.stderr_text()?, &known);
         Ok(Built {
             variant: order.variant.clone(),
             facts: file_facts(&executable)?,
@@ -215,7 +215,7 @@ impl<'a> GoPgo<'a> {
         remove_if_there(&output)?;
         let module = self.main.module.as_ref().map_or("", |module| module.path.as_str());
         let finished = self.runner.run(&self.plan.explain(&merged.path, module, &output))?;
-        Ok(said::decisions(&finished.stderr_text()?))
+        Ok(diagnostics::decisions(&finished.stderr_text()?))
     }
 
     /// Lays a profile where a plain `go build` takes it. What lay there is kept beside it until
@@ -263,7 +263,7 @@ impl<'a> GoPgo<'a> {
     /// When `go version -m` can't read the program.
     pub fn profile_of(&self, binary: &Path) -> Result<Option<String>> {
         let finished = self.runner.run(&self.plan.settings(binary))?;
-        Ok(said::build_settings(&finished.stdout_text()?).remove("-pgo"))
+        Ok(diagnostics::build_settings(&finished.stdout_text()?).remove("-pgo"))
     }
 
     fn code_inside(&self) -> Vec<CodeInside> {

@@ -2,11 +2,12 @@
 //!
 //! Go needs no instrumented build: CPU profiles of the running service are its profile. They are fetched (`fetch`), read,
 //! merged with weights and written (`pprof`, `merge`), shown (`tables`, `findings`), held against the program (`proof`,
-//! `symbols`), and handed to `go build` (`plan`, `build`, `said`), which takes an empty file, a profile of another program
+//! `symbols`), and handed to `go build` (`plan`, `build`, `diagnostics`), which takes an empty file, a profile of another program
 //! and a `default.pgo` in the wrong folder without a word. `bench` runs Go's own benchmarks off against on.
 
 mod bench;
 mod build;
+mod diagnostics;
 mod fetch;
 mod findings;
 mod merge;
@@ -14,7 +15,6 @@ mod plan;
 mod pprof;
 mod proof;
 pub(crate) mod refusal;
-mod said;
 mod source;
 mod sources;
 mod stored_profile;
@@ -25,6 +25,7 @@ mod wire;
 
 pub use bench::{BenchLine, BenchPlan, BenchResult, LEAST_ROUNDS, Pairs, parse as parse_benchmarks};
 pub use build::{DEFAULT_PGO, GoPgo, Placed, left_beside};
+pub use diagnostics::Decisions;
 pub use fetch::{Captured, FetchError, StackGauge, Wanted, capture, capture_unless, profile_url};
 pub use findings::{
     ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,
@@ -38,7 +39,6 @@ pub(crate) use pprof::tests::of_kind as profile_of_kind;
 pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 pub use proof::Coverage;
 pub use refusal::GoRefusal;
-pub use said::Decisions;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use stored_profile::module_in;
 pub(crate) use stored_profile::{coverage_of, findings_of, read_profile};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::build::GoPgo;
+use super::diagnostics::Package;
 use super::findings::{Finding, of_allocations, of_cpu};
 use super::pprof::Profile;
-use super::said::Package;
 
 /// No source file is read beyond this.
 const MOST_BYTES: u64 = 8 << 20;
@@ -53,13 +53,13 @@ fn read(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::said;
+    use super::super::diagnostics;
     use super::*;
 
     #[test]
     fn a_file_is_found_by_path_or_by_package() {
         let json = br#"{"ImportPath": "x.org/m/sub", "Name": "sub", "Dir": "/mod/x.org/m@v1.2.0/sub"}"#;
-        let packages = said::packages(json).unwrap();
+        let packages = diagnostics::packages(json).unwrap();
         let check =
             |file, expected: Option<&str>| assert_eq!(place(file, &packages), expected.map(PathBuf::from));
         check("/abs/a.go", Some("/abs/a.go"));

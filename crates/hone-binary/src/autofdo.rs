@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use hone_tool::{Call, Runner, Tool, ToolError};
 
 use crate::family::Family;
-use crate::form::ProfileForm;
+use crate::format_detect::ProfileForm;
 use crate::perf::{PerfRefusal, with_perf};
 use crate::refusal::Refusal;
 

@@ -80,7 +80,7 @@ pub fn kept(data: &[u8]) {
         }
     }
     go::module_in(data);
-    let _ = crate::form::ProfileForm::of_head(data);
+    let _ = crate::format_detect::ProfileForm::of_head(data);
 }
 
 /// What gcov prints, and what it and gcc say beside it.

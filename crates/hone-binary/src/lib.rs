@@ -19,7 +19,7 @@ mod digest;
 mod elf;
 pub mod family;
 mod flags;
-mod form;
+mod format_detect;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gcov;
@@ -54,7 +54,7 @@ pub use diagnostics::MOST_DISCARDED;
 pub use elf::{
     CodeBytes, FileFacts, Moved, code_bytes, file_facts, functions_moved, loaded_bytes, sha256_hex,
 };
-pub use form::{FormFault, ProfileForm};
+pub use format_detect::{FormFault, ProfileForm};
 pub use given::GivenBinary;
 pub use messages::NativeCode;
 pub use pgo::Pgo;

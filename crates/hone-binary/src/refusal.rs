@@ -170,7 +170,7 @@ pub enum Refusal {
     Recipe(#[from] crate::recipe::refusal::RecipeRefusal),
     /// A profile that was named by its path.
     #[error(transparent)]
-    Form(#[from] crate::form::fault::FormFault),
+    Form(#[from] crate::format_detect::fault::FormFault),
     /// Samples of a program.
     #[error(transparent)]
     Perf(#[from] crate::perf::refusal::PerfRefusal),

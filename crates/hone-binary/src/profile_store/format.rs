@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::fault::StoreFault;
-use crate::form::head_of;
+use crate::format_detect::head_of;
 
 /// The form of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

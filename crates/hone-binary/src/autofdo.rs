@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hone_tool::{Call, Runner, Tool, ToolError};
 
-use crate::family::Family;
+use crate::c_toolchain::CToolchain;
 use crate::format_detect::ProfileForm;
 use crate::perf::{PerfRefusal, with_perf};
 use crate::refusal::Refusal;
@@ -30,9 +30,9 @@ impl Converter {
     ///
     /// # Errors
     /// When both are missing; with the package.
-    pub(crate) fn beside(family: &Family) -> Result<Self> {
-        let package = format!("llvm-{}", family.major);
-        let folder = family.cc.parent().unwrap_or(Path::new("/")).to_path_buf();
+    pub(crate) fn beside(toolchain: &CToolchain) -> Result<Self> {
+        let package = format!("llvm-{}", toolchain.major);
+        let folder = toolchain.cc.parent().unwrap_or(Path::new("/")).to_path_buf();
         match Tool::new("llvm-profgen", "").debian(&package).locate_beside(&[folder]) {
             Ok(found) => Ok(Self::Profgen(found.path().to_path_buf())),
             Err(missing) => match Tool::new("create_llvm_prof", "HONE_CREATE_LLVM_PROF").locate(&[]) {

@@ -13,11 +13,11 @@ mod autofdo;
 pub mod bolt;
 mod build_request;
 mod built;
+pub mod c_toolchain;
 pub mod capture;
 mod diagnostics;
 mod digest;
 mod elf;
-pub mod family;
 mod flags;
 mod format_detect;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -24,10 +24,10 @@ use crate::autofdo::Converter;
 use crate::bolt::preflight;
 use crate::build_request::{Guide, Order};
 use crate::built::{Built, How, Library, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
+use crate::c_toolchain::{CToolchain, Tools};
 use crate::capture::{DumpObject, ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
 use crate::diagnostics::{self, HEARD_FROM_LLVM};
 use crate::elf::{self, FileFacts, file_facts};
-use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
 use crate::layout::layout_flags;
 use crate::libraries::Libraries;
@@ -86,8 +86,8 @@ pub struct Recipe {
 const TELLS_BLOCKS_APART: &str = "-fdebug-info-for-profiling";
 
 /// Flags for compiling and for linking.
-fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
-    let mut guide = guide_flags(family, &order.guide);
+fn flags(toolchain: &CToolchain, order: &Order) -> (Vec<String>, Vec<String>) {
+    let mut guide = guide_flags(toolchain, &order.guide);
     if order.guide.profile().is_some() {
         // What is said of the profile is read by words, and Meson asks for colours in the middle of them.
         guide.push("-fdiagnostics-color=never".to_owned());
@@ -97,7 +97,7 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
     if !order.jump_tables {
         compile.push("-fno-jump-tables".to_owned());
     }
-    if family.is_clang() && matches!(order.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
+    if toolchain.is_clang() && matches!(order.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
         compile.extend(HEARD_FROM_LLVM.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
     }
     match order.guide {
@@ -105,10 +105,10 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
         Guide::SampleUse(_) => compile.push(TELLS_BLOCKS_APART.to_owned()),
         _ => {}
     }
-    match &family.tools {
+    match &toolchain.tools {
         Tools::Llvm { lld, pads, .. } => {
             link.push(format!("--ld-path={}", lld.display()));
-            if family.major >= LLD_ASKS_FOR_SYMBOLS {
+            if toolchain.major >= LLD_ASKS_FOR_SYMBOLS {
                 // Version scripts may name what is not there: configure scripts have asked GNU ld, which takes that.
                 link.push("-Wl,--undefined-version".to_owned());
             }
@@ -129,11 +129,11 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
 }
 
 /// Flags for the profile's part. Warnings about it must be said and must not break the build: they are weighed afterwards.
-fn guide_flags(family: &Family, guide: &Guide) -> Vec<String> {
+fn guide_flags(toolchain: &CToolchain, guide: &Guide) -> Vec<String> {
     const HEARD: &str = "-Wbackend-plugin";
     const WEIGHED: &str = "-Wno-error=backend-plugin";
     let profile = |flag: &str, path: &Path| format!("{flag}={}", path.display());
-    match (guide, &family.tools) {
+    match (guide, &toolchain.tools) {
         (Guide::None | Guide::Traceable, _) => vec![],
         (Guide::Generate, Tools::Llvm { .. }) => vec!["-fprofile-generate".to_owned()],
         // Without the second, counts of threads are lost; the third writes the notes that have the functions' names.
@@ -181,7 +181,7 @@ struct Place {
 pub struct RecipeWorkshop<'a> {
     runner: &'a dyn Runner,
     recipe: Recipe,
-    family: Family,
+    toolchain: CToolchain,
     /// The program that stands in for the compilers.
     hone: PathBuf,
     work: PathBuf,
@@ -197,7 +197,7 @@ impl<'a> RecipeWorkshop<'a> {
     pub fn new(
         runner: &'a dyn Runner,
         recipe: Recipe,
-        family: Family,
+        toolchain: CToolchain,
         hone: &Path,
         work: &Path,
     ) -> Result<Self> {
@@ -208,7 +208,7 @@ impl<'a> RecipeWorkshop<'a> {
         let work = there(work)?;
         let is_whole = work.to_str().is_some_and(|path| !path.contains(char::is_whitespace));
         refuse_if(!is_whole, || RecipeRefusal::Blank { folder: work.clone() }.into())?;
-        Ok(Self { runner, recipe, family, hone: there(hone)?, left_out: vec![work.clone()], work })
+        Ok(Self { runner, recipe, toolchain, hone: there(hone)?, left_out: vec![work.clone()], work })
     }
 
     /// Also leaves this folder out of the copies, which may lie inside of the sources without being of them.
@@ -224,12 +224,12 @@ impl<'a> RecipeWorkshop<'a> {
     }
 
     fn profile_kind(&self) -> ProfileKind {
-        if self.family.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov }
+        if self.toolchain.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov }
     }
 
     fn orders(&self, order: &Order, place: &Place) -> Orders {
-        let mut orders = Orders::new(&self.family, &place.folder);
-        (orders.compile, orders.link) = flags(&self.family, order);
+        let mut orders = Orders::new(&self.toolchain, &place.folder);
+        (orders.compile, orders.link) = flags(&self.toolchain, order);
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
         }
@@ -256,7 +256,7 @@ impl<'a> RecipeWorkshop<'a> {
             fs::remove_dir_all(folder).with_context(|| format!("{} can't be removed", folder.display()))?;
         }
         copy_sources(&self.recipe.source, &place.source, &self.left_out)?;
-        match (&order.guide, &self.family.tools) {
+        match (&order.guide, &self.toolchain.tools) {
             (Guide::Use(counts), Tools::Gnu { .. }) => copy_counts(counts, &place.source),
             _ => Ok(()),
         }
@@ -274,7 +274,7 @@ impl<'a> RecipeWorkshop<'a> {
 
     /// A build that should count must count.
     fn refuse_other_counting(&self, order: &Order, built: &Built) -> Result<()> {
-        match (&self.family.tools, &built.how) {
+        match (&self.toolchain.tools, &built.how) {
             // All of the code may be in a library.
             (Tools::Llvm { .. }, How::Recipe { log, .. })
                 if order.guide.counts() && !built.facts.instrumented =>
@@ -423,9 +423,9 @@ impl<'a> RecipeWorkshop<'a> {
         }
         let mut call = Call::new(format!("build-{}", order.variant), program, source).args(words);
         call = call.env("PATH", path).env(ORDERS, orders).limit(LIMIT);
-        call = call.env("CC", names.join("cc")).env("AR", &self.family.ar);
-        call = call.env("RANLIB", &self.family.ranlib).env("NM", &self.family.nm);
-        if self.family.cxx.is_some() {
+        call = call.env("CC", names.join("cc")).env("AR", &self.toolchain.ar);
+        call = call.env("RANLIB", &self.toolchain.ranlib).env("NM", &self.toolchain.nm);
+        if self.toolchain.cxx.is_some() {
             call = call.env("CXX", names.join("c++"));
         }
         // An object out of a cache is an object that no compiler was asked for; and what a build runs must not count.
@@ -435,7 +435,7 @@ impl<'a> RecipeWorkshop<'a> {
 
 impl Workshop for RecipeWorkshop<'_> {
     fn kind(&self) -> TargetKind {
-        if self.family.is_clang() { TargetKind::Clang } else { TargetKind::Gcc }
+        if self.toolchain.is_clang() { TargetKind::Clang } else { TargetKind::Gcc }
     }
 
     /// Builds from a fresh copy of the sources; what an earlier build of this name has left is removed.
@@ -446,7 +446,7 @@ impl Workshop for RecipeWorkshop<'_> {
         let orders = self.orders(order, &place);
         let file = orders.install(&place.names, &self.hone)?;
         if order.guide.counts() {
-            build_dump_object(self.runner, &self.family.cc, &place.aids, self.profile_kind())?;
+            build_dump_object(self.runner, &self.toolchain.cc, &place.aids, self.profile_kind())?;
         }
         let (began, start) = (SystemTime::now(), Instant::now());
         let mut commands = Vec::new();
@@ -548,14 +548,14 @@ impl Workshop for RecipeWorkshop<'_> {
         let How::Recipe { folder, .. } = &counting.how else {
             bail!("{} was not built by a recipe", counting.executable.display())
         };
-        match &self.family.tools {
+        match &self.toolchain.tools {
             Tools::Llvm { profdata, .. } => tally_of(self.runner, profdata, &self.work, raw),
             Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).tally(raw, folder),
         }
     }
 
     fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
-        match &self.family.tools {
+        match &self.toolchain.tools {
             Tools::Llvm { profdata, .. } => self.merge_llvm(profdata, raw),
             Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).merge(raw),
         }
@@ -563,14 +563,14 @@ impl Workshop for RecipeWorkshop<'_> {
 
     fn converter(&self) -> Result<Converter> {
         self.can(&Guide::Traceable)?;
-        Converter::beside(&self.family)
+        Converter::beside(&self.toolchain)
     }
 
     fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {
         let How::Recipe { folder, coverage, .. } = &counting.how else {
             bail!("{} was not built by a recipe", counting.executable.display())
         };
-        let (proof, ran) = match &self.family.tools {
+        let (proof, ran) = match &self.toolchain.tools {
             Tools::Llvm { profdata, .. } if is_samples(&merged.path) => {
                 self.prove_samples(profdata, merged, counting)?
             }
@@ -583,7 +583,7 @@ impl Workshop for RecipeWorkshop<'_> {
 
     fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
         let logs = words_of(shaped)?;
-        let applied = match (&self.family.tools, &shaped.how) {
+        let applied = match (&self.toolchain.tools, &shaped.how) {
             (Tools::Gnu { .. }, How::Recipe { log, folder, .. }) => {
                 gcov::applied(&logs, log, &proven.proof, &shaped.executable, folder)?
             }
@@ -597,7 +597,7 @@ impl Workshop for RecipeWorkshop<'_> {
     }
 
     fn receipts(&self) -> Vec<ToolReceipt> {
-        self.family.receipts.clone()
+        self.toolchain.receipts.clone()
     }
 }
 

@@ -164,7 +164,7 @@ pub enum Refusal {
     Go(#[from] crate::go::refusal::GoRefusal),
     /// A compiler of C or C++, or a tool of its.
     #[error(transparent)]
-    Family(#[from] crate::family::refusal::FamilyRefusal),
+    CToolchain(#[from] crate::c_toolchain::refusal::CToolchainRefusal),
     /// A build by a recipe.
     #[error(transparent)]
     Recipe(#[from] crate::recipe::refusal::RecipeRefusal),

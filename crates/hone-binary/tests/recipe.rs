@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hone_binary::Refusal;
-use hone_binary::family::{Family, FamilyRefusal, Tools};
+use hone_binary::c_toolchain::{CToolchain, CToolchainRefusal, Tools};
 use hone_binary::linkmap::{Coverage, LinkMap, Reason, coverage, link_of};
 use hone_binary::sha256_hex;
 use hone_binary::shim::{Action, Entry, Orders, act, read_log};
@@ -32,8 +32,8 @@ impl Bench {
         Self { dir, system }
     }
 
-    fn family(&self, name: &str) -> Option<Family> {
-        match Family::find(&self.system, Some(name)) {
+    fn family(&self, name: &str) -> Option<CToolchain> {
+        match CToolchain::find(&self.system, Some(name)) {
             Ok(family) => Some(family),
             Err(error) => {
                 skip(&format!("{error:#}"));
@@ -60,9 +60,9 @@ impl Bench {
     }
 }
 
-fn family_refusal(error: &anyhow::Error) -> &FamilyRefusal {
+fn family_refusal(error: &anyhow::Error) -> &CToolchainRefusal {
     match error.downcast_ref() {
-        Some(Refusal::Family(refusal)) => refusal,
+        Some(Refusal::CToolchain(refusal)) => refusal,
         _ => panic!("no refusal: {error:#}"),
     }
 }
@@ -85,7 +85,7 @@ fn tools_come_from_the_folder_where_the_compiler_really_is() {
         assert_eq!(versions, [true; 3], "{:?}", family.receipts);
     }
     if let Some(newest) = bench.family("clang-22") {
-        assert!(Family::find(&bench.system, None).unwrap().major >= newest.major);
+        assert!(CToolchain::find(&bench.system, None).unwrap().major >= newest.major);
     }
     let Some(gcc) = bench.family("gcc") else { return };
     let Tools::Gnu { gcov_tool, gcov } = &gcc.tools else { panic!("{gcc:?}") };
@@ -104,8 +104,8 @@ fn a_compiler_with_the_tools_of_another_version_is_refused_before_the_first_buil
     let mixed = [("clang", new.cc.as_path()), ("ld.lld", lld), ("llvm-profdata", old_profdata)];
     let bin = bench.folder_of("mixed", &mixed);
     let named = bin.join("clang");
-    let error = Family::find(&bench.system, Some(named.to_str().unwrap())).unwrap_err();
-    let FamilyRefusal::OtherVersion { tool, major: 22, next, .. } = family_refusal(&error) else {
+    let error = CToolchain::find(&bench.system, Some(named.to_str().unwrap())).unwrap_err();
+    let CToolchainRefusal::OtherVersion { tool, major: 22, next, .. } = family_refusal(&error) else {
         panic!("{error:#}")
     };
     let told = (bin.join("llvm-profdata").display().to_string(), "apt-get install llvm-22".to_owned());
@@ -113,7 +113,7 @@ fn a_compiler_with_the_tools_of_another_version_is_refused_before_the_first_buil
 
     // What is missing beside it is not taken from PATH, where another one may be.
     let lone = bench.folder_of("lone", &[("clang", new.cc.as_path())]);
-    let error = Family::find(&bench.system, Some(lone.join("clang").to_str().unwrap())).unwrap_err();
+    let error = CToolchain::find(&bench.system, Some(lone.join("clang").to_str().unwrap())).unwrap_err();
     let Some(ToolError::NotFound { name, next, .. }) = error.downcast_ref() else { panic!("{error:#}") };
     assert!(name == "ld.lld" && next.contains("apt-get install lld-22"), "{error:#}");
 }
@@ -137,13 +137,13 @@ fn a_compiler_without_its_profile_runtime_and_what_is_no_compiler_are_refused() 
     );
     fs::write(bin.join("clang"), script).unwrap();
     fs::set_permissions(bin.join("clang"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let error = Family::find(&bench.system, Some(bin.join("clang").to_str().unwrap())).unwrap_err();
-    let FamilyRefusal::NoRuntime { package, .. } = family_refusal(&error) else { panic!("{error:#}") };
+    let error = CToolchain::find(&bench.system, Some(bin.join("clang").to_str().unwrap())).unwrap_err();
+    let CToolchainRefusal::NoRuntime { package, .. } = family_refusal(&error) else { panic!("{error:#}") };
     assert_eq!(package, "libclang-rt-22-dev");
 
     symlink("/usr/bin/env", bench.path("ccache")).unwrap();
-    let error = Family::find(&bench.system, Some(bench.path("ccache").to_str().unwrap())).unwrap_err();
-    assert!(matches!(family_refusal(&error), FamilyRefusal::Unknown { .. }), "{error:#}");
+    let error = CToolchain::find(&bench.system, Some(bench.path("ccache").to_str().unwrap())).unwrap_err();
+    assert!(matches!(family_refusal(&error), CToolchainRefusal::Unknown { .. }), "{error:#}");
 }
 
 /// A program of objects that saw the flags, one in an archive, one of assembly, one in an archive that was there before, one that
@@ -162,7 +162,7 @@ const TOY_ASSEMBLY: &str = ".text\n.globl asm_add\n.type asm_add,@function\nasm_
     .size asm_add,.-asm_add\n.section .note.GNU-stack,\"\",@progbits\n";
 
 impl<'a> Toy<'a> {
-    fn new(bench: &'a Bench, family: &Family, other: &Family, flags: &[&str]) -> Self {
+    fn new(bench: &'a Bench, family: &CToolchain, other: &CToolchain, flags: &[&str]) -> Self {
         let mut orders = Orders::new(family, bench.dir.path());
         orders.compile = ["-O2"].iter().chain(flags).map(|&flag| flag.to_owned()).collect();
         orders.link = flags.iter().map(|&flag| flag.to_owned()).collect();

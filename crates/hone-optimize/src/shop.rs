@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use hone_binary::family::{self, Family};
+use hone_binary::c_toolchain::{self, CToolchain};
 use hone_binary::go::{GoPgo, GoTarget};
 use hone_binary::recipe::{Recipe, RecipeWorkshop, sugar};
 use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, ProfileForm, Workshop};
@@ -24,8 +24,8 @@ impl<'a> Job<'a> {
         match &self.experiment.target.form {
             Form::Cargo(cargo) => Ok(Box::new(Pgo::prepare(self.runner, self.cargo_target(cargo)?, &work)?)),
             Form::Recipe(recipe) => {
-                let family = Family::find(self.runner, recipe.compiler.as_deref())?;
-                self.tells_compiler(recipe.compiler.is_none(), &family);
+                let toolchain = CToolchain::find(self.runner, recipe.compiler.as_deref())?;
+                self.tells_compiler(recipe.compiler.is_none(), &toolchain);
                 let jobs = recipe.jobs.unwrap_or_else(|| {
                     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
                 });
@@ -36,7 +36,7 @@ impl<'a> Job<'a> {
                     jobs,
                 };
                 let hone = std::env::current_exe().context("the program of Hone itself can't be found")?;
-                let shop = RecipeWorkshop::new(self.runner, recipe, family, &hone, &work)?;
+                let shop = RecipeWorkshop::new(self.runner, recipe, toolchain, &hone, &work)?;
                 Ok(Box::new(shop.leaving_out(self.home)))
             }
             Form::Go(go) => Ok(Box::new(GoPgo::prepare(self.runner, self.go_target(go)?, &work)?)),
@@ -47,9 +47,10 @@ impl<'a> Job<'a> {
     }
 
     /// A variable that names a tool has a say in which compiler is taken, which nobody would think of.
-    fn tells_compiler(&self, is_unnamed: bool, family: &Family) {
-        let variables = family::tools_named();
-        if let (true, false, Some(compiler)) = (is_unnamed, variables.is_empty(), family.receipts.first()) {
+    fn tells_compiler(&self, is_unnamed: bool, toolchain: &CToolchain) {
+        let variables = c_toolchain::tools_named();
+        if let (true, false, Some(compiler)) = (is_unnamed, variables.is_empty(), toolchain.receipts.first())
+        {
             self.progress.line(&format!(
                 "compiler: {} ({}), the newest that goes with {}",
                 compiler.version,

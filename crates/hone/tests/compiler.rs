@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hone_binary::family::Family;
+use hone_binary::c_toolchain::CToolchain;
 use hone_binary::shim::{Action, Entry, ORDERS, Orders, read_log};
 use hone_tool::{Call, Finished, Runner, System, ToolError};
 
@@ -24,7 +24,7 @@ impl Bench {
     fn new(compiler: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let system = System::new(dir.path().join("log")).unwrap();
-        let family = match Family::find(&system, Some(compiler)) {
+        let family = match CToolchain::find(&system, Some(compiler)) {
             Ok(family) => family,
             Err(error) => {
                 skip(&format!("{error:#}"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hone_binary::family::Family;
+use hone_binary::c_toolchain::CToolchain;
 use hone_binary::linkmap::Coverage;
 use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
 use hone_binary::{
@@ -40,14 +40,14 @@ const MAKE: &str = "make -j{jobs} src/toy";
 struct Bench {
     dir: tempfile::TempDir,
     system: System,
-    family: Family,
+    family: CToolchain,
 }
 
 impl Bench {
     fn new(compiler: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let system = System::new(dir.path().join("log")).unwrap();
-        let family = match Family::find(&system, Some(compiler)) {
+        let family = match CToolchain::find(&system, Some(compiler)) {
             Ok(family) => family,
             Err(error) => {
                 skip(&format!("{error:#}"));

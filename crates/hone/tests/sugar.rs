@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hone_binary::family::Family;
+use hone_binary::c_toolchain::CToolchain;
 use hone_binary::recipe::sugar::{self, BUILD_FOLDER, CMake, Make, Meson};
 use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
 use hone_binary::{Built, Guide, Order, Refusal, Workshop};
@@ -59,7 +59,7 @@ broken: src/broken.o
 struct Bench {
     dir: tempfile::TempDir,
     system: System,
-    family: Family,
+    family: CToolchain,
 }
 
 impl Bench {
@@ -71,7 +71,7 @@ impl Bench {
             skip(&format!("there is no {tool}"));
             return None;
         }
-        let family = Family::find(&system, Some(compiler));
+        let family = CToolchain::find(&system, Some(compiler));
         let family = family.map_err(|error| skip(&format!("{error:#}"))).ok()?;
         let files = [
             ("src/main.c", MAIN),

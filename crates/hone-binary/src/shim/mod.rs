@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use command::{Action, Command, Input, Language, spread, with_flags};
 pub use log::{Entry, Made, Used, read_log};
 
-use crate::family::Family;
+use crate::c_toolchain::CToolchain;
 
 /// The environment variable that names the file of the orders.
 pub const ORDERS: &str = "HONE_SHIM";
@@ -61,16 +61,16 @@ pub struct Orders {
 
 impl Orders {
     /// Orders for this compiler, under all the names that builds know, and no flags yet. Log and maps are in `folder`.
-    pub fn new(family: &Family, folder: &Path) -> Self {
+    pub fn new(toolchain: &CToolchain, folder: &Path) -> Self {
         let mut compilers = BTreeMap::new();
         let mut add = |names: [&str; 3], real: &Path| {
             for name in names {
                 compilers.insert(name.to_owned(), real.to_path_buf());
-                compilers.insert(format!("{name}-{}", family.major), real.to_path_buf());
+                compilers.insert(format!("{name}-{}", toolchain.major), real.to_path_buf());
             }
         };
-        add(C_NAMES, &family.cc);
-        if let Some(cxx) = &family.cxx {
+        add(C_NAMES, &toolchain.cc);
+        if let Some(cxx) = &toolchain.cxx {
             add(CXX_NAMES, cxx);
         }
         Self {

@@ -15,7 +15,7 @@ use hone_tool::{Call, Found, Origin, Runner, Tool, ToolError, Version};
 use crate::layout::PADDING;
 use crate::refusal::Refusal;
 use refusal::CLANG_MAJORS;
-pub use refusal::FamilyRefusal;
+pub use refusal::CToolchainRefusal;
 
 /// What a compiler's profiles are made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Tools {
 
 /// A compiler with the tools beside it, all of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
+pub struct CToolchain {
     /// The compiler for C, in its real folder.
     pub cc: PathBuf,
     /// The compiler for C++, when it is there.
@@ -61,11 +61,11 @@ pub struct Family {
     pub receipts: Vec<ToolReceipt>,
 }
 
-impl Family {
+impl CToolchain {
     /// Finds the named compiler (`clang`, `clang-22`, `gcc`, `gcc-12`, or a path), or the newest clang that has everything.
     ///
     /// # Errors
-    /// [`FamilyRefusal`] inside of [`crate::Refusal`], or a [`ToolError`] when something is missing; both name the package.
+    /// [`CToolchainRefusal`] inside of [`crate::Refusal`], or a [`ToolError`] when something is missing; both name the package.
     pub fn find(runner: &dyn Runner, named: Option<&str>) -> anyhow::Result<Self> {
         match named {
             Some(name) => Self::of(runner, &compiler_named(name)?, name),
@@ -88,12 +88,12 @@ impl Family {
         for name in names {
             let Ok(found) = compiler_named(&name) else { continue };
             match Self::of(runner, &found, &name) {
-                Ok(family) => return Ok(family),
+                Ok(toolchain) => return Ok(toolchain),
                 Err(error) => {
                     tried.push(format!("{name}: {}", first_line(&format!("{error:#}"))));
                     is_of_a_version |= matches!(
                         error.downcast_ref(),
-                        Some(Refusal::Family(FamilyRefusal::OtherVersion { .. }))
+                        Some(Refusal::CToolchain(CToolchainRefusal::OtherVersion { .. }))
                     );
                 }
             }
@@ -101,8 +101,8 @@ impl Family {
         // A variable is not to blame for what lacks beside it.
         let variables = tools_named();
         Err(refused(match variables.is_empty() || !is_of_a_version {
-            true => FamilyRefusal::NoneWhole { tried },
-            false => FamilyRefusal::NoneFits { variables: variables.join(" and "), tried },
+            true => CToolchainRefusal::NoneWhole { tried },
+            false => CToolchainRefusal::NoneFits { variables: variables.join(" and "), tried },
         }))
     }
 
@@ -111,11 +111,11 @@ impl Family {
         let receipt = tool_at(&cc, name).receipt_of()?;
         match Kind::of(&receipt.version) {
             Some((Kind::Clang, major)) if major < *CLANG_MAJORS.start() => {
-                Err(refused(FamilyRefusal::TooOld { name: name.to_owned(), major }))
+                Err(refused(CToolchainRefusal::TooOld { name: name.to_owned(), major }))
             }
-            Some((Kind::Clang, major)) => clang_family(runner, cc, major, receipt),
-            Some((Kind::Gcc, major)) => gcc_family(cc, major, receipt),
-            None => Err(refused(FamilyRefusal::Unknown { name: name.to_owned(), says: receipt.version })),
+            Some((Kind::Clang, major)) => clang_toolchain(runner, cc, major, receipt),
+            Some((Kind::Gcc, major)) => gcc_toolchain(cc, major, receipt),
+            None => Err(refused(CToolchainRefusal::Unknown { name: name.to_owned(), says: receipt.version })),
         }
     }
 }
@@ -133,8 +133,8 @@ fn is_set(variable: &str) -> bool {
     env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-fn refused(refusal: FamilyRefusal) -> anyhow::Error {
-    Refusal::Family(refusal).into()
+fn refused(refusal: CToolchainRefusal) -> anyhow::Error {
+    Refusal::CToolchain(refusal).into()
 }
 
 fn first_line(text: &str) -> &str {
@@ -232,7 +232,7 @@ fn member(
     let found = tool_at(&cc.with_file_name(file), package).locate(variable)?;
     let receipt = found.receipt()?;
     if major_of(&receipt.version) != Some(major) {
-        return Err(refused(FamilyRefusal::OtherVersion {
+        return Err(refused(CToolchainRefusal::OtherVersion {
             tool: receipt.path,
             says: receipt.version,
             compiler: cc.display().to_string(),
@@ -253,12 +253,12 @@ fn major_of(says: &str) -> Option<u32> {
     behind.or_else(|| Version::first_in(says)).map(|version| version.0)
 }
 
-fn clang_family(
+fn clang_toolchain(
     runner: &dyn Runner,
     cc: PathBuf,
     major: u32,
     receipt: ToolReceipt,
-) -> anyhow::Result<Family> {
+) -> anyhow::Result<CToolchain> {
     let llvm = format!("llvm-{major}");
     let (lld, lld_receipt) = member(&cc, major, "ld.lld", "HONE_LLD", &format!("lld-{major}"))?;
     let (profdata, profdata_receipt) = member(&cc, major, "llvm-profdata", "HONE_LLVM_PROFDATA", &llvm)?;
@@ -266,7 +266,7 @@ fn clang_family(
     let (ar, ranlib, nm) = (beside("llvm-ar")?, beside("llvm-ranlib")?, beside("llvm-nm")?);
     let cxx = tool_at(&cc.with_file_name("clang++"), "clang").locate("").ok();
     let runtime = profile_runtime(runner, &cc, major)?;
-    Ok(Family {
+    Ok(CToolchain {
         cxx: cxx.map(|found| found.path().to_path_buf()),
         ar: ar.path().to_path_buf(),
         ranlib: ranlib.path().to_path_buf(),
@@ -303,14 +303,14 @@ fn profile_runtime(runner: &dyn Runner, cc: &Path, major: u32) -> anyhow::Result
         }
         looked.push(answer);
     }
-    Err(refused(FamilyRefusal::NoRuntime {
+    Err(refused(CToolchainRefusal::NoRuntime {
         compiler: cc.display().to_string(),
         looked: looked.join(", "),
         package: format!("libclang-rt-{major}-dev"),
     }))
 }
 
-fn gcc_family(cc: PathBuf, major: u32, receipt: ToolReceipt) -> anyhow::Result<Family> {
+fn gcc_toolchain(cc: PathBuf, major: u32, receipt: ToolReceipt) -> anyhow::Result<CToolchain> {
     let file = cc.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let package = format!("gcc-{major}");
     let (gcov_tool, tool_receipt) =
@@ -318,7 +318,7 @@ fn gcc_family(cc: PathBuf, major: u32, receipt: ToolReceipt) -> anyhow::Result<F
     let (gcov, gcov_receipt) = member(&cc, major, &sibling(&file, "gcov"), "HONE_GCOV", &package)?;
     let beside = |name: &str| tool_at(&cc.with_file_name(sibling(&file, name)), &package).locate("");
     let (ar, ranlib, nm) = (beside("gcc-ar")?, beside("gcc-ranlib")?, beside("gcc-nm")?);
-    Ok(Family {
+    Ok(CToolchain {
         cxx: beside("g++").ok().map(|found| found.path().to_path_buf()),
         ar: ar.path().to_path_buf(),
         ranlib: ranlib.path().to_path_buf(),
@@ -367,12 +367,12 @@ mod tests {
             std::fs::write(&clang, text).unwrap();
             let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::set_permissions(&clang, runs).unwrap();
-            Family::find(&runner, clang.to_str()).unwrap_err()
+            CToolchain::find(&runner, clang.to_str()).unwrap_err()
         };
         let refusal = find(14);
         let known = refusal.downcast_ref();
         assert!(
-            matches!(known, Some(Refusal::Family(FamilyRefusal::TooOld { major: 14, .. }))),
+            matches!(known, Some(Refusal::CToolchain(CToolchainRefusal::TooOld { major: 14, .. }))),
             "{refusal:#}"
         );
         assert!(refusal.to_string().contains("came with 15)"), "{refusal:#}");

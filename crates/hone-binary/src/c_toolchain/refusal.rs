@@ -4,10 +4,10 @@
 /// inline functions, and end at the option for that ([`crate::diagnostics::HEARD_FROM_LLVM`]).
 pub(super) const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 15..=30;
 
-/// A compiler, or a tool of its, that must not be used. It is inside of [`crate::Refusal::Family`].
+/// A compiler, or a tool of its, that must not be used. It is inside of [`crate::Refusal::CToolchain`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum FamilyRefusal {
+pub enum CToolchainRefusal {
     /// Not a compiler that is known.
     #[error(
         "{name} is no clang and no gcc: it says \"{says}\"\n  next: name the compiler itself, by its path where a cache or a \

@@ -41,7 +41,7 @@ impl Guide {
 
 /// Which build is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Order {
+pub struct BuildRequest {
     /// Its name.
     pub variant: String,
     /// The profile's part.
@@ -60,7 +60,7 @@ pub struct Order {
     pub link_seed: Option<u64>,
 }
 
-impl Order {
+impl BuildRequest {
     /// A build as the program's makers do it.
     pub fn plain(variant: &str) -> Self {
         Self {
@@ -146,15 +146,16 @@ mod tests {
     fn builds_of_other_orders_have_other_folders() {
         let dir = tempfile::tempdir().unwrap();
         let profile = dir.path().join("a.profdata");
-        let shaped = || Order::plain("x").guided(Guide::Use(profile.clone())).folder_name();
+        let shaped = || BuildRequest::plain("x").guided(Guide::Use(profile.clone())).folder_name();
         assert_eq!(shaped(), "pgo-a", "a profile that is not there yet");
         fs::write(&profile, "one").unwrap();
         let one = shaped();
         fs::write(&profile, "two").unwrap();
         assert_ne!(one, shaped(), "another content under the same name");
         assert_eq!((one.len(), &one[..4]), (20, "pgo-"));
-        let all = Order::plain("x").guided(Guide::Generate).with_relocs().without_jump_tables().seeded(7);
+        let all =
+            BuildRequest::plain("x").guided(Guide::Generate).with_relocs().without_jump_tables().seeded(7);
         assert_eq!(all.folder_name(), "instrumented-relocs-no-jump-tables-seed-7");
-        assert_eq!(Order::plain("y").folder_name(), "baseline");
+        assert_eq!(BuildRequest::plain("y").folder_name(), "baseline");
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bolt::calls::Rung;
 use crate::bolt::diagnostics::Said;
-use crate::build_request::Order;
+use crate::build_request::BuildRequest;
 use crate::elf::{FileFacts, file_facts, loaded_sha256};
 use crate::libraries::Libraries;
 use crate::linkmap::Coverage;
@@ -186,9 +186,9 @@ pub struct Proven {
 }
 
 /// A build that should count must count, and no other may.
-pub(crate) fn refuse_other_counting(order: &Order, built: &Built) -> Result<()> {
+pub(crate) fn refuse_other_counting(request: &BuildRequest, built: &Built) -> Result<()> {
     let binary = || built.executable.clone();
-    match (order.guide.counts(), built.facts.instrumented) {
+    match (request.guide.counts(), built.facts.instrumented) {
         (true, false) => Err(Refusal::NotInstrumented { binary: binary() }.into()),
         (false, true) => Err(Refusal::Instrumented { binary: binary() }.into()),
         _ => Ok(()),

@@ -9,13 +9,13 @@ use hone_record::{ProfileApplied, ToolReceipt};
 use hone_tool::Call;
 
 use crate::bolt::{Input, preflight};
-use crate::build_request::Order;
+use crate::build_request::BuildRequest;
+use crate::builder::Builder;
 use crate::built::{Built, How, Merged, Proven, refuse_other_counting};
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::file_facts;
 use crate::refusal::Refusal;
 use crate::target_kind::TargetKind;
-use crate::workshop::Workshop;
 
 /// A finished program, copied for each variant.
 pub struct GivenBinary {
@@ -37,13 +37,13 @@ impl GivenBinary {
         Ok(Self { binary, work: work.canonicalize()? })
     }
 
-    fn copy_of(&self, order: &Order) -> PathBuf {
-        self.work.join(&order.variant).join(self.binary.file_name().unwrap_or_default())
+    fn copy_of(&self, request: &BuildRequest) -> PathBuf {
+        self.work.join(&request.variant).join(self.binary.file_name().unwrap_or_default())
     }
 
-    fn copy_command(&self, order: &Order) -> String {
+    fn copy_command(&self, request: &BuildRequest) -> String {
         let call = Call::new("copy", "install", "/").arg("-D").arg(&self.binary);
-        call.arg(self.copy_of(order)).to_string()
+        call.arg(self.copy_of(request)).to_string()
     }
 }
 
@@ -58,39 +58,39 @@ fn no_counts<T>() -> Result<T> {
     Err(refusal.into())
 }
 
-impl Workshop for GivenBinary {
+impl Builder for GivenBinary {
     fn kind(&self) -> TargetKind {
         TargetKind::Given
     }
 
     /// Copies and looks. With relocations ordered, the program must have them, and whatever else BOLT needs.
-    fn build(&self, order: &Order) -> Result<Built> {
-        self.fits(order)?;
-        if order.relocs {
+    fn build(&self, request: &BuildRequest) -> Result<Built> {
+        self.fits(request)?;
+        if request.relocs {
             Input::look(&self.binary)?;
         }
-        let copy = self.copy_of(order);
+        let copy = self.copy_of(request);
         let folder = copy.parent().unwrap_or(&self.work);
         fs::create_dir_all(folder)
             .and_then(|()| fs::copy(&self.binary, &copy))
             .with_context(|| format!("{} can't be copied to {}", self.binary.display(), copy.display()))?;
         let built = Built {
-            variant: order.variant.clone(),
+            variant: request.variant.clone(),
             facts: file_facts(&copy)?,
             executable: copy,
-            commands: vec![self.copy_command(order)],
+            commands: vec![self.copy_command(request)],
             build_s: 0.0,
             fresh: true,
             stderr_paths: Vec::new(),
             how: How::Given,
         };
-        refuse_other_counting(order, &built)?;
+        refuse_other_counting(request, &built)?;
         Ok(built)
     }
 
-    fn commands(&self, order: &Order) -> Result<Vec<String>> {
-        self.fits(order)?;
-        Ok(vec![self.copy_command(order)])
+    fn commands(&self, request: &BuildRequest) -> Result<Vec<String>> {
+        self.fits(request)?;
+        Ok(vec![self.copy_command(request)])
     }
 
     fn training_env(&self, _raw: &Path) -> Vec<(OsString, OsString)> {
@@ -136,20 +136,20 @@ mod tests {
         // A real program without relocations.
         fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
         let shop = GivenBinary::prepare(&program, &dir.path().join("work")).unwrap();
-        let built = shop.build(&Order::plain("baseline")).unwrap();
+        let built = shop.build(&BuildRequest::plain("baseline")).unwrap();
         assert_eq!(built.facts, file_facts(&program).unwrap());
         assert_eq!(built.executable, dir.path().canonicalize().unwrap().join("work/baseline/program"));
         assert_eq!((&built.how, built.build_s, built.fresh), (&How::Given, 0.0, true));
-        assert_eq!(shop.commands(&Order::plain("baseline")).unwrap(), built.commands);
+        assert_eq!(shop.commands(&BuildRequest::plain("baseline")).unwrap(), built.commands);
         let artifact = shop.artifact(&built, None);
         assert_eq!((artifact.sha256, artifact.profile), (built.facts.sha256.clone(), None));
 
-        let counting = Order::plain("instrumented").guided(Guide::Generate);
+        let counting = BuildRequest::plain("instrumented").guided(Guide::Generate);
         let Refusal::Unfit { next, .. } = refusal(shop.build(&counting)) else { panic!() };
         assert!(next.starts_with("use BOLT"), "{next}");
         assert!(matches!(refusal(shop.commands(&counting)), Refusal::Unfit { .. }));
         assert!(matches!(refusal(shop.merge(&[(dir.path().into(), 1.0)])), Refusal::Unfit { .. }));
-        let relocs = refusal(shop.build(&Order::plain("relocs").with_relocs()));
+        let relocs = refusal(shop.build(&BuildRequest::plain("relocs").with_relocs()));
         assert!(matches!(relocs, Refusal::Bolt(BoltRefusal::NoRelocations { .. })), "{relocs}");
     }
 

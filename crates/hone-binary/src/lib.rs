@@ -1,9 +1,9 @@
-//! Profile-guided optimisation of a program, whoever builds it: [`Workshop`] is the seam, with one implementation for Cargo
+//! Profile-guided optimisation of a program, whoever builds it: [`Builder`] is the seam, with one implementation for Cargo
 //! ([`Pgo`]), for the commands of a program's own build system ([`recipe`]), for Go ([`go`]) and for a finished program
 //! ([`GivenBinary`]); [`bolt`] rewrites a linked program after that, or alone.
 //!
 //! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
-//! them out (the workshops), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `diagnostics`, `proof`).
+//! them out (the builders), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `diagnostics`, `proof`).
 //!
 //! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`profile_store`].
 //!
@@ -12,6 +12,7 @@
 mod autofdo;
 pub mod bolt;
 mod build_request;
+pub mod builder;
 mod built;
 pub mod c_toolchain;
 pub mod capture;
@@ -45,10 +46,10 @@ mod target;
 mod target_kind;
 mod toolchain;
 mod weights;
-pub mod workshop;
 
 pub use autofdo::Converter;
-pub use build_request::{Guide, Order};
+pub use build_request::{BuildRequest, Guide};
+pub use builder::Builder;
 pub use built::{Built, How, Library, Merged, Proven};
 pub use diagnostics::MOST_DISCARDED;
 pub use elf::{
@@ -65,4 +66,3 @@ pub use target::{CargoProgram, CargoTarget, cargo_programs};
 pub use target_kind::TargetKind;
 pub use toolchain::{CCompiler, Toolchain};
 pub use weights::TRAINING_WEIGHTS;
-pub use workshop::Workshop;

@@ -13,7 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, ProfileApplied, ToolReceipt};
 use hone_tool::{Call, Runner, Scene, Tool, ToolError};
 
-use crate::build_request::{Guide, Order};
+use crate::build_request::{BuildRequest, Guide};
+use crate::builder::Builder;
 use crate::built::{Built, How, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
 use crate::capture::{ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
 use crate::elf::{self, file_facts};
@@ -26,7 +27,6 @@ use crate::refusal::Refusal;
 use crate::target::{CargoTarget, Metadata, metadata_call};
 use crate::target_kind::TargetKind;
 use crate::toolchain::Toolchain;
-use crate::workshop::Workshop;
 use crate::{diagnostics, proof};
 
 /// Three builds of a small service take about this much; less is certain to fail half-way.
@@ -106,38 +106,38 @@ impl<'a> Pgo<'a> {
     /// Builds the program as its makers do, only with the C compiler that the other variants use too.
     ///
     /// # Errors
-    /// As [`Workshop::build`].
+    /// As [`Builder::build`].
     pub fn build_baseline(&self) -> Result<Built> {
-        self.build(&Order::plain("baseline"))
+        self.build(&BuildRequest::plain("baseline"))
     }
 
     /// Builds the program so that it counts.
     ///
     /// # Errors
-    /// As [`Workshop::build`].
+    /// As [`Builder::build`].
     pub fn build_instrumented(&self) -> Result<Built> {
-        self.build(&Order::plain("instrumented").guided(Guide::Generate))
+        self.build(&BuildRequest::plain("instrumented").guided(Guide::Generate))
     }
 
     /// Builds the program with a profile.
     ///
     /// # Errors
-    /// As [`Workshop::build`].
+    /// As [`Builder::build`].
     pub fn build_optimized(&self, merged: &Merged) -> Result<Built> {
-        self.build(&Order::plain("pgo").guided(Guide::Use(merged.path.clone())))
+        self.build(&BuildRequest::plain("pgo").guided(Guide::Use(merged.path.clone())))
     }
 
     /// Where Cargo builds. Folders with and without profiled C code are kept apart: not every build script compiles its C
     /// code again when compiler and flags have changed.
-    fn folder(&self, order: &Order) -> PathBuf {
-        let name = order.folder_name();
-        let with_c = self.plan.c.is_some() || order.guide.profile().is_some();
+    fn folder(&self, request: &BuildRequest) -> PathBuf {
+        let name = request.folder_name();
+        let with_c = self.plan.c.is_some() || request.guide.profile().is_some();
         self.work.join(if with_c { name } else { format!("{name}-rust-only") })
     }
 
-    fn call(&self, order: &Order) -> Result<Call> {
-        let plan = BuildPlan { pads: order.link_seed.is_some() && self.pads()?, ..self.plan.clone() };
-        Ok(plan.build(order, &self.work.join("stray-profiles"), &self.folder(order)))
+    fn call(&self, request: &BuildRequest) -> Result<Call> {
+        let plan = BuildPlan { pads: request.link_seed.is_some() && self.pads()?, ..self.plan.clone() };
+        Ok(plan.build(request, &self.work.join("stray-profiles"), &self.folder(request)))
     }
 
     /// Which linker it is depends on rustc, its target and Cargo's configuration, so a link is tried.
@@ -160,9 +160,9 @@ impl<'a> Pgo<'a> {
         Ok(*self.pads.get_or_init(|| found))
     }
 
-    fn carry_out(&self, order: &Order) -> Result<Built> {
-        let call = self.call(order)?;
-        let finished = self.runner.run(&call).map_err(|error| self.about_c(order, error))?;
+    fn carry_out(&self, request: &BuildRequest) -> Result<Built> {
+        let call = self.call(request)?;
+        let finished = self.runner.run(&call).map_err(|error| self.about_c(request, error))?;
         let bin = &self.plan.target.bin;
         let said = messages::parse(&finished.stdout()?, bin);
         let executable = said.executable.with_context(|| {
@@ -170,7 +170,7 @@ impl<'a> Pgo<'a> {
         })?;
         let facts = file_facts(&executable)?;
         Ok(Built {
-            variant: order.variant.clone(),
+            variant: request.variant.clone(),
             executable,
             commands: vec![call.to_string()],
             build_s: finished.took.as_secs_f64(),
@@ -187,13 +187,13 @@ impl<'a> Pgo<'a> {
     }
 
     /// Build scripts that link C code of their own get its flags too, but no profile runtime: then the link fails.
-    fn about_c(&self, order: &Order, error: ToolError) -> anyhow::Error {
+    fn about_c(&self, request: &BuildRequest, error: ToolError) -> anyhow::Error {
         let undefined = |scene: &Scene| {
             let log = scene.log.as_deref().and_then(read_log).unwrap_or_default();
             log.contains("undefined") && log.contains("__llvm_profile_")
         };
         let failed_so = matches!(&error, ToolError::Failed { scene, .. } if undefined(scene));
-        let by_c = order.guide == Guide::Generate && failed_so;
+        let by_c = request.guide == Guide::Generate && failed_so;
         let error = anyhow::Error::from(error);
         if by_c && self.plan.c.is_some() {
             return error.context(
@@ -224,30 +224,30 @@ impl<'a> Pgo<'a> {
     }
 }
 
-impl Workshop for Pgo<'_> {
+impl Builder for Pgo<'_> {
     fn kind(&self) -> TargetKind {
         TargetKind::Cargo
     }
 
     /// Builds with a profile have always an empty folder: Cargo does not repeat what the compiler said about dependencies that
-    /// are up to date, and [`Workshop::prove_applied`] needs all of it. Each profile has a folder of its own, since a build
+    /// are up to date, and [`Builder::prove_applied`] needs all of it. Each profile has a folder of its own, since a build
     /// script that compiles C need not notice that its flags have changed.
-    fn build(&self, order: &Order) -> Result<Built> {
-        self.fits(order)?;
-        if order.guide.profile().is_some() {
-            remove_if_there(&self.folder(order))?;
+    fn build(&self, request: &BuildRequest) -> Result<Built> {
+        self.fits(request)?;
+        if request.guide.profile().is_some() {
+            remove_if_there(&self.folder(request))?;
         }
-        if let Some(compiler) = self.compiler.as_ref().filter(|_| order.guide.counts()) {
+        if let Some(compiler) = self.compiler.as_ref().filter(|_| request.guide.counts()) {
             build_dump_object(self.runner, compiler, &self.work.join("aids"), ProfileKind::Llvm)?;
         }
-        let built = self.carry_out(order)?;
-        refuse_other_counting(order, &built)?;
+        let built = self.carry_out(request)?;
+        refuse_other_counting(request, &built)?;
         Ok(built)
     }
 
-    fn commands(&self, order: &Order) -> Result<Vec<String>> {
-        self.fits(order)?;
-        Ok(vec![self.call(order)?.to_string()])
+    fn commands(&self, request: &BuildRequest) -> Result<Vec<String>> {
+        self.fits(request)?;
+        Ok(vec![self.call(request)?.to_string()])
     }
 
     fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hone_tool::Call;
 
-use crate::build_request::{Guide, Order};
+use crate::build_request::{BuildRequest, Guide};
 use crate::diagnostics::HEARD_FROM_LLVM;
 use crate::flags::Route;
 use crate::layout::{PADDING, layout_flags};
@@ -20,8 +20,8 @@ const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 const TRIAL_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags for rustc. `stray` is for the profiles of processes that were started without [`profile_env`].
-fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>, pads: bool) -> Vec<String> {
-    let mut flags = match &order.guide {
+fn rustflags(request: &BuildRequest, stray: &Path, dump_object: Option<&Path>, pads: bool) -> Vec<String> {
+    let mut flags = match &request.guide {
         Guide::Generate => {
             let link = |object: &Path| format!("-Clink-arg={}", object.display());
             let counts = format!("-Cprofile-generate={}", stray.display());
@@ -35,14 +35,14 @@ fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>, pads: bool
         // All but the first are refused before.
         Guide::None | Guide::Traceable | Guide::CsGenerate(_) | Guide::SampleUse(_) => vec![],
     };
-    if !order.jump_tables {
+    if !request.jump_tables {
         flags.push("-Cjump-tables=no".to_owned());
     }
-    if order.relocs {
+    if request.relocs {
         // A linker that strips can't keep relocations, and Cargo's profiles ask for that by default.
         flags.extend(["-Clink-arg=-Wl,--emit-relocs", "-Cstrip=none"].map(str::to_owned));
     }
-    if let Some(seed) = order.link_seed {
+    if let Some(seed) = request.link_seed {
         // rustc compiles each function into a section of its own unless it is told not to.
         flags.extend(layout_flags(seed, pads).into_iter().map(|flag| format!("-Clink-arg={flag}")));
     }
@@ -50,8 +50,8 @@ fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>, pads: bool
 }
 
 /// Flags for the C code of build scripts.
-fn c_flags(order: &Order) -> String {
-    let guide = match &order.guide {
+fn c_flags(request: &BuildRequest) -> String {
+    let guide = match &request.guide {
         Guide::Generate => "-fprofile-generate".to_owned(),
         // A C file without any function in the profile is no news; a stale one is, and stays switched on.
         Guide::Use(profile) => {
@@ -60,7 +60,7 @@ fn c_flags(order: &Order) -> String {
         }
         Guide::None | Guide::Traceable | Guide::CsGenerate(_) | Guide::SampleUse(_) => String::new(),
     };
-    if order.jump_tables { guide } else { join(&guide, "-fno-jump-tables") }
+    if request.jump_tables { guide } else { join(&guide, "-fno-jump-tables") }
 }
 
 /// Everything that the builds of one target have in common.
@@ -89,9 +89,9 @@ pub(crate) struct CFlags {
 
 impl BuildPlan {
     /// The build of one variant into a folder of its own.
-    pub(crate) fn build(&self, order: &Order, stray: &Path, target_dir: &Path) -> Call {
+    pub(crate) fn build(&self, request: &BuildRequest, stray: &Path, target_dir: &Path) -> Call {
         let target = &self.target;
-        let mut call = Call::new(format!("build-{}", order.variant), &self.cargo, &target.manifest_dir)
+        let mut call = Call::new(format!("build-{}", request.variant), &self.cargo, &target.manifest_dir)
             .limit(BUILD_LIMIT)
             .args(["build", "--bin", &target.bin, "--profile", &target.profile]);
         if let Some(package) = &target.package {
@@ -116,12 +116,12 @@ impl BuildPlan {
             .env("RUSTC", &self.rustc)
             .env_remove("LLVM_PROFILE_FILE");
         let mut added = target.extra_rustflags.clone();
-        added.extend(rustflags(order, stray, self.dump_object.as_deref(), self.pads));
-        if order.guide.counts() && self.dump_object.is_some() && self.triple.contains("-musl") {
+        added.extend(rustflags(request, stray, self.dump_object.as_deref(), self.pads));
+        if request.guide.counts() && self.dump_object.is_some() && self.triple.contains("-musl") {
             // It comes behind the static C library, out of which the linker takes only what was asked for before.
             added.push("-Clink-arg=-lc".to_owned());
         }
-        self.with_c(self.route.apply(call, &self.triple, &added), order)
+        self.with_c(self.route.apply(call, &self.triple, &added), request)
     }
 
     /// Links a program of one line as the target is linked, by a linker that must know how to pad functions: Cargo's
@@ -139,11 +139,11 @@ impl BuildPlan {
         self.route.apply(call, &self.triple, &flags)
     }
 
-    fn with_c(&self, mut call: Call, order: &Order) -> Call {
+    fn with_c(&self, mut call: Call, request: &BuildRequest) -> Call {
         let Some((compiler, flags)) = &self.c else {
             return call;
         };
-        let added = c_flags(order);
+        let added = c_flags(request);
         call = self.with_language(call, "CC", "CFLAGS", &compiler.clang, &join(&flags.c, &added));
         if let Some(clangxx) = &compiler.clangxx {
             call = self.with_language(call, "CXX", "CXXFLAGS", clangxx, &join(&flags.cxx, &added));
@@ -186,21 +186,21 @@ mod tests {
         }
     }
 
-    fn check(plan: &BuildPlan, order: &Order, expected: &str) {
-        let call = plan.build(order, Path::new("/w/stray"), Path::new("/w/t"));
+    fn check(plan: &BuildPlan, request: &BuildRequest, expected: &str) {
+        let call = plan.build(request, Path::new("/w/stray"), Path::new("/w/t"));
         let line = call.to_string().replace('\u{1f}', "|");
         assert_eq!(line, expected.replace("\n", " "));
     }
 
-    fn shaped(profile: &str) -> Order {
-        Order::plain("pgo").guided(Guide::Use(profile.into()))
+    fn shaped(profile: &str) -> BuildRequest {
+        BuildRequest::plain("pgo").guided(Guide::Use(profile.into()))
     }
 
     #[test]
     fn the_plain_builds() {
         check(
             &plan(),
-            &Order::plain("baseline"),
+            &BuildRequest::plain("baseline"),
             "cd /src && env -u LLVM_PROFILE_FILE RUSTC=/rust/rustc /rust/cargo build --bin server --profile release\n\
              --locked --target x86_64-unknown-linux-gnu --target-dir /w/t --message-format=json-render-diagnostics",
         );
@@ -234,10 +234,10 @@ mod tests {
                  --target x86_64-unknown-linux-gnu --target-dir /w/t --message-format=json-render-diagnostics{flags}"
             )
         };
-        check(&plan, &Order::plain("baseline"), &with("", "-DX"));
+        check(&plan, &BuildRequest::plain("baseline"), &with("", "-DX"));
         check(
             &plan,
-            &Order::plain("instrumented").guided(Guide::Generate),
+            &BuildRequest::plain("instrumented").guided(Guide::Generate),
             &with(
                 "\n--config 'target.x86_64-unknown-linux-gnu.rustflags=[\"-Cprofile-generate=/w/stray\"]'",
                 "'-DX -fprofile-generate'",
@@ -253,8 +253,8 @@ mod tests {
         let compiler = CCompiler { clang: "/usr/bin/clang-22".into(), clangxx: None };
         plan.c = Some((compiler, CFlags::default()));
         plan.pads = true;
-        let order = Order::plain("x").with_relocs().without_jump_tables().seeded(6);
-        let line = plan.build(&order, Path::new("/w/stray"), Path::new("/w/t")).to_string();
+        let request = BuildRequest::plain("x").with_relocs().without_jump_tables().seeded(6);
+        let line = plan.build(&request, Path::new("/w/stray"), Path::new("/w/t")).to_string();
         let line = line.replace('\u{1f}', "|");
         let rust = "CARGO_ENCODED_RUSTFLAGS='-Cjump-tables=no|-Clink-arg=-Wl,--emit-relocs|-Cstrip=none|\
                     -Clink-arg=-Wl,--shuffle-sections=.text*=7|-Clink-arg=-Wl,--randomize-section-padding=7'";
@@ -265,11 +265,13 @@ mod tests {
     #[test]
     fn only_the_counting_program_gets_the_dump_object() {
         let plan = BuildPlan { dump_object: Some("/w/aids/d.o".into()), ..plan() };
-        let line = |order: &Order| plan.build(order, Path::new("/w/stray"), Path::new("/w/t")).to_string();
-        let counting = line(&Order::plain("instrumented").guided(Guide::Generate));
+        let line = |request: &BuildRequest| {
+            plan.build(request, Path::new("/w/stray"), Path::new("/w/t")).to_string()
+        };
+        let counting = line(&BuildRequest::plain("instrumented").guided(Guide::Generate));
         assert!(counting.contains("-Clink-arg=/w/aids/d.o"), "{counting}");
-        for order in [Order::plain("baseline"), shaped("/w/p")] {
-            assert!(!line(&order).contains("/w/aids"), "{order:?}");
+        for request in [BuildRequest::plain("baseline"), shaped("/w/p")] {
+            assert!(!line(&request).contains("/w/aids"), "{request:?}");
         }
     }
 }

@@ -22,7 +22,8 @@ use hone_tool::{Call, Runner};
 
 use crate::autofdo::Converter;
 use crate::bolt::preflight;
-use crate::build_request::{Guide, Order};
+use crate::build_request::{BuildRequest, Guide};
+use crate::builder::Builder;
 use crate::built::{Built, How, Library, Merged, Proven, refuse_other_counting, refuse_same_code, words_of};
 use crate::c_toolchain::{CToolchain, Tools};
 use crate::capture::{DumpObject, ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
@@ -42,7 +43,6 @@ use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
 use crate::target_kind::TargetKind;
 use crate::weights::whole_weights;
-use crate::workshop::Workshop;
 pub use copy::is_no_source;
 use copy::{LEFT_OUT, copy_counts, copy_sources};
 pub use refusal::RecipeRefusal;
@@ -86,21 +86,21 @@ pub struct Recipe {
 const TELLS_BLOCKS_APART: &str = "-fdebug-info-for-profiling";
 
 /// Flags for compiling and for linking.
-fn flags(toolchain: &CToolchain, order: &Order) -> (Vec<String>, Vec<String>) {
-    let mut guide = guide_flags(toolchain, &order.guide);
-    if order.guide.profile().is_some() {
+fn flags(toolchain: &CToolchain, request: &BuildRequest) -> (Vec<String>, Vec<String>) {
+    let mut guide = guide_flags(toolchain, &request.guide);
+    if request.guide.profile().is_some() {
         // What is said of the profile is read by words, and Meson asks for colours in the middle of them.
         guide.push("-fdiagnostics-color=never".to_owned());
     }
     // Link-time optimisation compiles at the link.
     let (mut compile, mut link) = (guide.clone(), guide);
-    if !order.jump_tables {
+    if !request.jump_tables {
         compile.push("-fno-jump-tables".to_owned());
     }
-    if toolchain.is_clang() && matches!(order.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
+    if toolchain.is_clang() && matches!(request.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
         compile.extend(HEARD_FROM_LLVM.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
     }
-    match order.guide {
+    match request.guide {
         Guide::Traceable => compile.extend(["-gline-tables-only", TELLS_BLOCKS_APART].map(str::to_owned)),
         Guide::SampleUse(_) => compile.push(TELLS_BLOCKS_APART.to_owned()),
         _ => {}
@@ -112,16 +112,16 @@ fn flags(toolchain: &CToolchain, order: &Order) -> (Vec<String>, Vec<String>) {
                 // Version scripts may name what is not there: configure scripts have asked GNU ld, which takes that.
                 link.push("-Wl,--undefined-version".to_owned());
             }
-            link.extend(order.link_seed.into_iter().flat_map(|seed| layout_flags(seed, *pads)));
+            link.extend(request.link_seed.into_iter().flat_map(|seed| layout_flags(seed, *pads)));
         }
         // BOLT can't join the halves into which gcc splits functions.
-        Tools::Gnu { .. } if order.relocs => compile.push("-fno-reorder-blocks-and-partition".to_owned()),
+        Tools::Gnu { .. } if request.relocs => compile.push("-fno-reorder-blocks-and-partition".to_owned()),
         Tools::Gnu { .. } => {}
     }
-    if order.relocs {
+    if request.relocs {
         link.push("-Wl,--emit-relocs".to_owned());
     }
-    if order.apart || order.link_seed.is_some() {
+    if request.apart || request.link_seed.is_some() {
         // Else there is one section for each object, and little to shuffle.
         compile.push("-ffunction-sections".to_owned());
     }
@@ -178,7 +178,7 @@ struct Place {
 }
 
 /// Builds variants of one program in one work folder.
-pub struct RecipeWorkshop<'a> {
+pub struct RecipeBuilder<'a> {
     runner: &'a dyn Runner,
     recipe: Recipe,
     toolchain: CToolchain,
@@ -189,8 +189,8 @@ pub struct RecipeWorkshop<'a> {
     left_out: Vec<PathBuf>,
 }
 
-impl<'a> RecipeWorkshop<'a> {
-    /// A workshop. `hone` is the program of Hone itself.
+impl<'a> RecipeBuilder<'a> {
+    /// A builder. `hone` is the program of Hone itself.
     ///
     /// # Errors
     /// When a folder is not there or can't be made.
@@ -218,8 +218,8 @@ impl<'a> RecipeWorkshop<'a> {
         self
     }
 
-    fn place(&self, order: &Order) -> Place {
-        let folder = self.work.join(&order.variant);
+    fn place(&self, request: &BuildRequest) -> Place {
+        let folder = self.work.join(&request.variant);
         Place { source: folder.join("source"), names: folder.join("bin"), aids: folder.join("aids"), folder }
     }
 
@@ -227,13 +227,13 @@ impl<'a> RecipeWorkshop<'a> {
         if self.toolchain.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov }
     }
 
-    fn orders(&self, order: &Order, place: &Place) -> Orders {
+    fn orders(&self, request: &BuildRequest, place: &Place) -> Orders {
         let mut orders = Orders::new(&self.toolchain, &place.folder);
-        (orders.compile, orders.link) = flags(&self.toolchain, order);
-        if order.guide != Guide::None {
+        (orders.compile, orders.link) = flags(&self.toolchain, request);
+        if request.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
         }
-        if order.guide.counts()
+        if request.guide.counts()
             && let Ok(DumpObject { object, link_flags }) =
                 planned_dump_object(&place.aids, self.profile_kind())
         {
@@ -241,7 +241,7 @@ impl<'a> RecipeWorkshop<'a> {
             orders.program = vec!["-Xlinker".to_owned(), object.display().to_string()];
             orders.program.extend(link_flags.iter().map(|&flag| flag.to_owned()));
         }
-        if order.relocs {
+        if request.relocs {
             orders.silencers.extend(STRIPPERS.map(str::to_owned));
         }
         // Some build beside the sources.
@@ -250,13 +250,13 @@ impl<'a> RecipeWorkshop<'a> {
     }
 
     /// A fresh copy of the sources; what an earlier build of this name has left is removed.
-    fn lay_out(&self, order: &Order, place: &Place) -> Result<()> {
+    fn lay_out(&self, request: &BuildRequest, place: &Place) -> Result<()> {
         let folder = &place.folder;
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("{} can't be removed", folder.display()))?;
         }
         copy_sources(&self.recipe.source, &place.source, &self.left_out)?;
-        match (&order.guide, &self.toolchain.tools) {
+        match (&request.guide, &self.toolchain.tools) {
             (Guide::Use(counts), Tools::Gnu { .. }) => copy_counts(counts, &place.source),
             _ => Ok(()),
         }
@@ -273,19 +273,19 @@ impl<'a> RecipeWorkshop<'a> {
     }
 
     /// A build that should count must count.
-    fn refuse_other_counting(&self, order: &Order, built: &Built) -> Result<()> {
+    fn refuse_other_counting(&self, request: &BuildRequest, built: &Built) -> Result<()> {
         match (&self.toolchain.tools, &built.how) {
             // All of the code may be in a library.
             (Tools::Llvm { .. }, How::Recipe { log, .. })
-                if order.guide.counts() && !built.facts.instrumented =>
+                if request.guide.counts() && !built.facts.instrumented =>
             {
                 let libraries = Libraries::of(log);
                 let mut facts = libraries.paths().filter_map(|path| file_facts(path).ok());
                 let counts = facts.any(|facts| facts.instrumented);
                 refuse_if(!counts, || Refusal::NotInstrumented { binary: built.executable.clone() })
             }
-            (Tools::Llvm { .. }, _) => refuse_other_counting(order, built),
-            (Tools::Gnu { .. }, How::Recipe { log, .. }) if order.guide.counts() => {
+            (Tools::Llvm { .. }, _) => refuse_other_counting(request, built),
+            (Tools::Gnu { .. }, How::Recipe { log, .. }) if request.guide.counts() => {
                 let made = log.iter().filter(|entry| entry.saw_flags()).flat_map(|entry| &entry.outputs);
                 let noted = made.map(|output| output.path.with_extension("gcno")).any(|note| note.is_file());
                 let linked = log.iter().any(|entry| entry.saw_flags() && entry.action.links());
@@ -408,7 +408,7 @@ impl<'a> RecipeWorkshop<'a> {
     fn call(
         &self,
         words: &[String],
-        order: &Order,
+        request: &BuildRequest,
         source: &Path,
         names: &Path,
         orders: &Path,
@@ -421,7 +421,7 @@ impl<'a> RecipeWorkshop<'a> {
             path.push(":");
             path.push(rest);
         }
-        let mut call = Call::new(format!("build-{}", order.variant), program, source).args(words);
+        let mut call = Call::new(format!("build-{}", request.variant), program, source).args(words);
         call = call.env("PATH", path).env(ORDERS, orders).limit(LIMIT);
         call = call.env("CC", names.join("cc")).env("AR", &self.toolchain.ar);
         call = call.env("RANLIB", &self.toolchain.ranlib).env("NM", &self.toolchain.nm);
@@ -433,25 +433,25 @@ impl<'a> RecipeWorkshop<'a> {
     }
 }
 
-impl Workshop for RecipeWorkshop<'_> {
+impl Builder for RecipeBuilder<'_> {
     fn kind(&self) -> TargetKind {
         if self.toolchain.is_clang() { TargetKind::Clang } else { TargetKind::Gcc }
     }
 
     /// Builds from a fresh copy of the sources; what an earlier build of this name has left is removed.
-    fn build(&self, order: &Order) -> Result<Built> {
-        self.fits(order)?;
-        let place = self.place(order);
-        self.lay_out(order, &place)?;
-        let orders = self.orders(order, &place);
+    fn build(&self, request: &BuildRequest) -> Result<Built> {
+        self.fits(request)?;
+        let place = self.place(request);
+        self.lay_out(request, &place)?;
+        let orders = self.orders(request, &place);
         let file = orders.install(&place.names, &self.hone)?;
-        if order.guide.counts() {
+        if request.guide.counts() {
             build_dump_object(self.runner, &self.toolchain.cc, &place.aids, self.profile_kind())?;
         }
         let (began, start) = (SystemTime::now(), Instant::now());
         let mut commands = Vec::new();
         for words in &self.recipe.commands {
-            let call = self.call(words, order, &place.source, &place.names, &file)?;
+            let call = self.call(words, request, &place.source, &place.names, &file)?;
             if let Err(error) = self.runner.run(&call) {
                 let lacks = lacks_of_a_copy(&error.to_string(), &place.source);
                 return Err(lacks.into_iter().fold(error.into(), anyhow::Error::context));
@@ -478,7 +478,7 @@ impl Workshop for RecipeWorkshop<'_> {
         };
         let coverage = covered(&log, &executable, &facts, began, &place.source)?;
         let built = Built {
-            variant: order.variant.clone(),
+            variant: request.variant.clone(),
             executable,
             commands,
             build_s,
@@ -489,19 +489,19 @@ impl Workshop for RecipeWorkshop<'_> {
             facts,
             how: How::Recipe { folder: place.source, log, coverage, libraries },
         };
-        self.refuse_other_counting(order, &built)?;
+        self.refuse_other_counting(request, &built)?;
         Ok(built)
     }
 
     /// The flags that the stand-ins add stand in a comment: no command line has them.
-    fn commands(&self, order: &Order) -> Result<Vec<String>> {
-        self.fits(order)?;
-        let place = self.place(order);
-        let orders = self.orders(order, &place);
+    fn commands(&self, request: &BuildRequest) -> Result<Vec<String>> {
+        self.fits(request)?;
+        let place = self.place(request);
+        let orders = self.orders(request, &place);
         let folder = Call::new("make-folder", "mkdir", "/").args(["-p", "--"]).arg(&place.source);
         let added = |flags: &[String]| if flags.is_empty() { "nothing".to_owned() } else { flags.join(" ") };
         let installed = orders.install_lines(&place.names, &self.hone)?;
-        let by_hone = order.guide.counts().then(|| {
+        let by_hone = request.guide.counts().then(|| {
             format!("# Hone compiles profile_dump.o into {} before, which is linked in", place.aids.display())
         });
         let note = format!(
@@ -515,7 +515,7 @@ impl Workshop for RecipeWorkshop<'_> {
             .recipe
             .commands
             .iter()
-            .map(|words| Ok(self.call(words, order, &place.source, &place.names, &file)?.to_string()));
+            .map(|words| Ok(self.call(words, request, &place.source, &place.names, &file)?.to_string()));
         let copied = [folder.to_string(), self.copy_call(&place.source).to_string()];
         let lines = copied.into_iter().chain(installed).chain([note]).chain(by_hone);
         lines.map(Ok).chain(builds).collect()

@@ -10,7 +10,7 @@ use hone_binary::bolt::{
     Bolt, BoltRefusal, BoltTools, Budget, Input, InstrumentedByBolt, Origin, Rung, Samples, Wish, Writes,
     bundle,
 };
-use hone_binary::{GivenBinary, How, Order, ProfileForm, Refusal, Workshop};
+use hone_binary::{BuildRequest, Builder, GivenBinary, How, ProfileForm, Refusal};
 use hone_tool::{Call, Finished, Readiness, Runner, System, Tool, ToolError};
 
 /// Long enough to never matter on a busy machine.
@@ -143,7 +143,7 @@ fn a_finished_program_becomes_a_variant() {
     let Some(bench) = Bench::new(22) else { return };
     let toy = bench.toy();
     let shop = GivenBinary::prepare(&toy, &bench.path("shop")).unwrap();
-    let plain = shop.build(&Order::plain("baseline").with_relocs()).unwrap();
+    let plain = shop.build(&BuildRequest::plain("baseline").with_relocs()).unwrap();
     let bolt = bench.bolt();
     let input = Input::look(&plain.executable).unwrap();
     let instrumented = bench.train(&bolt, &input);

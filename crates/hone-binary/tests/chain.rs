@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hone_binary::capture::{dump_env, reset};
 use hone_binary::{
-    Built, CargoTarget, Guide, How, Merged, Order, Pgo, Proven, Refusal, TargetKind, Workshop,
+    BuildRequest, Builder, Built, CargoTarget, Guide, How, Merged, Pgo, Proven, Refusal, TargetKind,
     functions_moved, owners, profile_env,
 };
 use hone_tool::{Call, Runner, StopSignal, System};
@@ -157,7 +157,7 @@ fn the_whole_chain_and_a_stale_profile() {
 
     // What the profile has put in order moves all the same.
     let seeded = |seed| {
-        let order = Order::plain("pgo").guided(Guide::Use(merged.path.clone())).seeded(seed);
+        let order = BuildRequest::plain("pgo").guided(Guide::Use(merged.path.clone())).seeded(seed);
         pgo.build(&order).unwrap().executable
     };
     let builds = [optimized.executable.clone(), seeded(2), seeded(3)];
@@ -419,14 +419,14 @@ fn wishes_beside_the_profile_reach_compiler_and_linker() {
     bench.edit("Cargo.toml", "debug = \"line-tables-only\"", "strip = true");
     let pgo = bench.pgo().unwrap();
     assert_eq!(pgo.kind(), TargetKind::Cargo);
-    let relocs = pgo.build(&Order::plain("relocs").with_relocs()).unwrap();
+    let relocs = pgo.build(&BuildRequest::plain("relocs").with_relocs()).unwrap();
     let input = hone_binary::bolt::Input::look(&relocs.executable).unwrap();
     assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
     let plain = pgo.build_baseline().unwrap();
     assert_ne!(plain.executable, relocs.executable);
     assert!(!hone_binary::bolt::preflight::anatomy(&plain.executable).unwrap().relocations);
 
-    let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();
+    let seeded = |seed| pgo.build(&BuildRequest::plain("seeded").seeded(seed)).unwrap();
     let (one, two) = (seeded(1), seeded(2));
     assert_ne!(one.facts.text_sha256, two.facts.text_sha256, "the seed moves functions");
     let again = seeded(1);
@@ -434,13 +434,13 @@ fn wishes_beside_the_profile_reach_compiler_and_linker() {
 
     let switch = "sum ^= match i & 7 { 0 => i + 7, 1 => i * 9, 2 => i ^ 77, 3 => i / 7, 4 => i << 5, 5 => i % 11, 6 => !i, _ => 1 }";
     bench.edit("src/main.rs", "sum ^= i << 3", switch);
-    let without = pgo.build(&Order::plain("no-jump-tables").without_jump_tables()).unwrap();
+    let without = pgo.build(&BuildRequest::plain("no-jump-tables").without_jump_tables()).unwrap();
     assert!(without.command().contains("-Cjump-tables=no"), "{}", without.command());
     assert_ne!(without.facts.text_sha256, pgo.build_baseline().unwrap().facts.text_sha256);
 
     let profile = PathBuf::from("/none.profdata");
     for guide in [Guide::CsGenerate(profile.clone()), Guide::SampleUse(profile)] {
-        let error = pgo.build(&Order::plain("x").guided(guide)).unwrap_err();
+        let error = pgo.build(&BuildRequest::plain("x").guided(guide)).unwrap_err();
         assert!(matches!(refusal(&error), Refusal::Unfit { kind: TargetKind::Cargo, .. }), "{error:#}");
     }
 }
@@ -450,7 +450,7 @@ fn wishes_beside_the_profile_reach_compiler_and_linker() {
 fn trainings_are_merged_by_their_weights() {
     let Some(bench) = Bench::new() else { return };
     let pgo = bench.pgo().unwrap();
-    let order = Order::plain("instrumented").guided(Guide::Generate);
+    let order = BuildRequest::plain("instrumented").guided(Guide::Generate);
     let told = pgo.commands(&order).unwrap();
     assert!(!bench.path("work/instrumented").exists(), "nothing was built");
     let instrumented = pgo.build(&order).unwrap();

@@ -12,7 +12,7 @@ use hone_binary::go::{
     BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Wanted,
     capture, of_allocations, of_cpu, table, weights_for_shares,
 };
-use hone_binary::{Guide, How, Merged, Order, Proven, Refusal, TargetKind, Workshop};
+use hone_binary::{BuildRequest, Builder, Guide, How, Merged, Proven, Refusal, TargetKind};
 use hone_tool::{Call, Runner, Session, System, Tool};
 
 /// Long enough to never matter on a busy machine.
@@ -311,11 +311,11 @@ fn what_go_cannot_have_is_refused_and_functions_change_places_by_a_seed() {
     assert_eq!(pgo.kind(), TargetKind::Go);
     let profile = PathBuf::from("/none.pgo");
     let unfit = [
-        Order::plain("x").guided(Guide::Generate),
-        Order::plain("x").guided(Guide::CsGenerate(profile.clone())),
-        Order::plain("x").guided(Guide::SampleUse(profile)),
-        Order::plain("x").with_relocs(),
-        Order::plain("x").without_jump_tables(),
+        BuildRequest::plain("x").guided(Guide::Generate),
+        BuildRequest::plain("x").guided(Guide::CsGenerate(profile.clone())),
+        BuildRequest::plain("x").guided(Guide::SampleUse(profile)),
+        BuildRequest::plain("x").with_relocs(),
+        BuildRequest::plain("x").without_jump_tables(),
     ];
     for order in unfit {
         let error = pgo.build(&order).unwrap_err();
@@ -325,8 +325,8 @@ fn what_go_cannot_have_is_refused_and_functions_change_places_by_a_seed() {
         );
         assert!(pgo.commands(&order).is_err());
     }
-    let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();
-    let told = pgo.commands(&Order::plain("seeded").seeded(1)).unwrap();
+    let seeded = |seed| pgo.build(&BuildRequest::plain("seeded").seeded(seed)).unwrap();
+    let told = pgo.commands(&BuildRequest::plain("seeded").seeded(1)).unwrap();
     let (plain, one, two) = (pgo.build_baseline().unwrap(), seeded(1), seeded(2));
     assert_eq!(one.commands, told);
     assert!(told[0].contains("-ldflags=-randlayout=2"), "{told:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use hone_binary::bolt::BoltTools;
-use hone_binary::{Workshop, file_facts};
+use hone_binary::{Builder, file_facts};
 use serde::{Deserialize, Serialize};
 
 use super::cache::Tree;
@@ -61,8 +61,8 @@ impl Inputs {
 
 impl Job<'_> {
     /// Keeps what the run is of, or refuses to go on with a run that is of something else.
-    pub(super) fn is_of_the_same(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<()> {
-        let (mut now, sources) = self.asked(workshop, tools)?;
+    pub(super) fn is_of_the_same(&self, builder: &dyn Builder, tools: Option<&BoltTools>) -> Result<()> {
+        let (mut now, sources) = self.asked(builder, tools)?;
         let Some(then) = self.folder.read_note::<Inputs>(NOTE)? else {
             self.folder.write_note(SOURCES, &sources)?;
             return self.folder.write_note(NOTE, &now);
@@ -87,9 +87,9 @@ impl Job<'_> {
         }
     }
 
-    fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<(Inputs, Tree)> {
+    fn asked(&self, builder: &dyn Builder, tools: Option<&BoltTools>) -> Result<(Inputs, Tree)> {
         let mut all = BTreeMap::from([("Hone".to_owned(), cache::hone()?)]);
-        for tool in workshop.receipts() {
+        for tool in builder.receipts() {
             all.insert(tool.name.clone(), format!("{} {}", tool.path, tool.version));
         }
         for tool in tools.into_iter().flat_map(|tools| tools.receipts.clone()) {

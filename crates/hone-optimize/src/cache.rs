@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hone_binary::lock::sha256_of;
 use hone_binary::recipe::is_no_source;
-use hone_binary::{Built, Order, Workshop, file_facts, sha256_hex};
+use hone_binary::{BuildRequest, Builder, Built, file_facts, sha256_hex};
 use hone_record::ToolReceipt;
 use serde::{Deserialize, Serialize};
 
@@ -95,9 +95,9 @@ struct Kept {
 
 impl Cache {
     /// `None` for targets that need none.
-    pub(super) fn of(job: &Job<'_>, workshop: &dyn Workshop, order: &Order) -> Result<Option<Self>> {
+    pub(super) fn of(job: &Job<'_>, builder: &dyn Builder, order: &BuildRequest) -> Result<Option<Self>> {
         let Some(source) = job.source_hash()? else { return Ok(None) };
-        let key = key(&source, workshop, order, 1)?;
+        let key = key(&source, builder, order, 1)?;
         Ok(Some(Self { file: job.work().join(format!("built-{}.json", order.variant)), key }))
     }
 
@@ -118,13 +118,13 @@ impl Cache {
 
 /// One hash over all that builds are made of: Hone, sources, tools, commands, environment, and the machine, whose CPU is what `native` means to a
 /// compiler, and whose system has the libraries. `builds` is how many layouts there are.
-pub(super) fn key(source: &str, workshop: &dyn Workshop, order: &Order, builds: u32) -> Result<String> {
+pub(super) fn key(source: &str, builder: &dyn Builder, order: &BuildRequest, builds: u32) -> Result<String> {
     // A compiler that was built anew may say the same version.
     let stamped =
         |tool: ToolReceipt| format!("{} {} {:?}", tool.path, tool.version, stamp(Path::new(&tool.path)));
-    let tools: Vec<String> = workshop.receipts().into_iter().map(stamped).collect();
+    let tools: Vec<String> = builder.receipts().into_iter().map(stamped).collect();
     // A profile is named by its contents.
-    let commands = workshop.commands(order)?;
+    let commands = builder.commands(order)?;
     let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
     let machine = machine(Path::new("/"));
     Ok(sha256_hex(

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::{Built, Order, file_facts};
+use hone_binary::{BuildRequest, Built, file_facts};
 use hone_record::{Comparison, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
@@ -90,14 +90,14 @@ pub fn build(
     steps.run(Phase::Build, &format!("build-{name}"), || {
         sources()?;
         job.lies_in_its_sources()?;
-        let workshop = job.workshop()?;
-        let workshop = &*workshop;
-        let plain = Order::plain(name);
+        let builder = job.builder()?;
+        let builder = &*builder;
+        let plain = BuildRequest::plain(name);
         let first = if job.experiment.builds > 1 { plain.apart() } else { plain };
         let further = layouts::further(job.experiment.builds).map(|number| layouts::order(&first, number));
-        let orders: Vec<Order> = std::iter::once(first.clone()).chain(further).collect();
-        orders.iter().try_for_each(|order| workshop.fits(order))?;
-        let key = cache::key(kept.sources, workshop, &Order::plain(""), job.experiment.builds)?;
+        let orders: Vec<BuildRequest> = std::iter::once(first.clone()).chain(further).collect();
+        orders.iter().try_for_each(|order| builder.fits(order))?;
+        let key = cache::key(kept.sources, builder, &BuildRequest::plain(""), job.experiment.builds)?;
         let place = kept.folder.join(key.get(..32).unwrap_or(&key));
         let earlier = find(&place);
         let is_kept = earlier.is_some();
@@ -105,7 +105,7 @@ pub fn build(
             Some(builds) => taken(job, builds, &orders)?,
             None => {
                 let built =
-                    orders.iter().map(|order| workshop.build(order).and_then(|built| own(job, built, order)));
+                    orders.iter().map(|order| builder.build(order).and_then(|built| own(job, built, order)));
                 let builds = built.collect::<Result<Vec<Built>>>()?;
                 // What a program loads from where it was built would be another commit's by then.
                 if builds.iter().all(|built| built.libraries().is_empty()) {
@@ -122,7 +122,7 @@ pub fn build(
             command: Some(first.command()),
             result: Side {
                 builds,
-                tools: workshop.receipts(),
+                tools: builder.receipts(),
                 is_kept,
                 flags: cache::flags(std::env::vars_os()),
             },
@@ -131,14 +131,14 @@ pub fn build(
 }
 
 /// A build with its program in the run's folder: the next one may be made in the same place.
-fn own(job: &Job<'_>, mut built: Built, order: &Order) -> Result<Built> {
+fn own(job: &Job<'_>, mut built: Built, order: &BuildRequest) -> Result<Built> {
     built.variant.clone_from(&order.variant);
     job.keep_program(&mut built)?;
     Ok(built)
 }
 
 /// Builds that were kept under the names of another side, perhaps.
-fn taken(job: &Job<'_>, builds: Vec<Built>, orders: &[Order]) -> Result<Vec<Built>> {
+fn taken(job: &Job<'_>, builds: Vec<Built>, orders: &[BuildRequest]) -> Result<Vec<Built>> {
     builds.into_iter().zip(orders).map(|(built, order)| own(job, built, order)).collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use hone_binary::perf::Event;
-use hone_binary::{Guide, Order, ProfileForm, Workshop};
+use hone_binary::{BuildRequest, Builder, Guide, ProfileForm};
 use hone_record::{Engine, Workload};
 use hone_tool::Call;
 
@@ -22,11 +22,11 @@ use hone_experiment::variants::{self, BASELINE, Made, Profile, Variant};
 /// # Errors
 /// When the target can't be built so, or a tool is missing: what a run would find out, too.
 pub fn plan(job: &Job<'_>) -> Result<String> {
-    let workshop = job.workshop()?;
-    let (tools, variants) = job.variants(workshop.kind())?;
-    let compiler = job.compiler_kind(workshop.kind())?;
-    job.fits(&*workshop, &variants, &compiler)?;
-    let mut plan = Plan { job, workshop: &*workshop, text: String::new() };
+    let builder = job.builder()?;
+    let (tools, variants) = job.variants(builder.kind())?;
+    let compiler = job.compiler_kind(builder.kind())?;
+    job.fits(&*builder, &variants, &compiler)?;
+    let mut plan = Plan { job, builder: &*builder, text: String::new() };
     plan.head(&variants);
     plan.baseline(&variants, &compiler)?;
     plan.training(&variants, &compiler)?;
@@ -117,7 +117,7 @@ fn with_variable(line: &str, path: &str) -> String {
 
 struct Plan<'a, 'b> {
     job: &'a Job<'b>,
-    workshop: &'a dyn Workshop,
+    builder: &'a dyn Builder,
     text: String,
 }
 
@@ -134,24 +134,24 @@ impl Plan<'_, '_> {
     }
 
     fn head(&mut self, variants: &[Variant]) {
-        let kind = self.workshop.kind();
+        let kind = self.builder.kind();
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         self.line(&format!("# {}: {kind}; variants {}", self.job.experiment.name, names.join(", ")));
-        for tool in self.workshop.receipts() {
+        for tool in self.builder.receipts() {
             self.line(&format!("# {}: {} ({})", tool.name, tool.version, tool.path));
         }
         self.line("# {port}, {port2} and {data} are filled in at each start, PROFILE when the profile is merged and proven.");
     }
 
-    fn builds(&mut self, order: &Order) -> Result<()> {
-        for command in self.workshop.commands(order)? {
+    fn builds(&mut self, order: &BuildRequest) -> Result<()> {
+        for command in self.builder.commands(order)? {
             self.line(&command);
         }
         Ok(())
     }
 
     /// The first build of a variant, and those with other layouts.
-    fn all_builds(&mut self, first: &Order) -> Result<()> {
+    fn all_builds(&mut self, first: &BuildRequest) -> Result<()> {
         self.builds(first)?;
         for number in layouts::further(self.job.experiment.builds) {
             self.line(&format!("# with another layout: {}", layouts::name(&first.variant, number)));
@@ -197,28 +197,28 @@ impl Plan<'_, '_> {
                 return Ok(());
             }
             Kinds::Perf(event) => {
-                self.builds(&Order::plain("traceable").guided(Guide::Traceable))?;
+                self.builds(&BuildRequest::plain("traceable").guided(Guide::Traceable))?;
                 let folder = self.job.folder.join("profile-raw/first");
                 let data = self.samples("traceable", *event, &folder);
                 let program = self.job.kept_program("traceable");
-                let line = self.workshop.converter()?.plan(&data, &program, &folder.join("branches.prof"));
+                let line = self.builder.converter()?.plan(&data, &program, &folder.join("branches.prof"));
                 self.line(&line);
                 return Ok(());
             }
             Kinds::Given { file, form } => {
                 self.line(&format!("# the profile is {form}, {}", file.display()));
                 if *form == ProfileForm::Counts {
-                    self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
+                    self.builds(&BuildRequest::plain("instrumented").guided(Guide::Generate))?;
                 }
                 return Ok(());
             }
         }
-        self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
+        self.builds(&BuildRequest::plain("instrumented").guided(Guide::Generate))?;
         self.starts("instrumented", Some(&self.job.folder.join("profile-raw/first")));
         self.loads("trained", training());
         if profiles.contains(&Profile::Second) {
             let first = self.job.work().join("profiles/PROFILE");
-            self.builds(&Order::plain("cs-instrumented").guided(Guide::CsGenerate(first)))?;
+            self.builds(&BuildRequest::plain("cs-instrumented").guided(Guide::CsGenerate(first)))?;
             self.starts("cs-instrumented", Some(&self.job.folder.join("profile-raw/second")));
             self.loads("trained", training());
         }
@@ -272,7 +272,7 @@ impl Plan<'_, '_> {
         for (name, value) in &target.env {
             call = call.env(name, value);
         }
-        for (name, value) in raw.map(|raw| self.workshop.training_env(raw)).unwrap_or_default() {
+        for (name, value) in raw.map(|raw| self.builder.training_env(raw)).unwrap_or_default() {
             call = call.env(name, value);
         }
         self.line(&call.to_string());

@@ -1,11 +1,11 @@
-//! A workshop whose tools are not on this machine. Who only judges builds nothing: the run knows which tools there were.
+//! A builder whose tools are not on this machine. Who only judges builds nothing: the run knows which tools there were.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use hone_binary::capture::{ProfileFiles, ProfileKind};
-use hone_binary::{Built, Converter, Merged, Order, Proven, TargetKind, Workshop};
+use hone_binary::{BuildRequest, Builder, Built, Converter, Merged, Proven, TargetKind};
 use hone_record::{ProfileApplied, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +25,10 @@ struct Elsewhere {
 }
 
 impl<'a> Job<'a> {
-    /// The workshop of this machine; for who only judges, and has none, the one that the run was built by.
-    pub(super) fn workshop_or_its_note(&self) -> Result<Box<dyn Workshop + 'a>> {
-        match self.workshop() {
-            Ok(workshop) => Ok(workshop),
+    /// The builder of this machine; for who only judges, and has none, the one that the run was built by.
+    pub(super) fn builder_or_its_note(&self) -> Result<Box<dyn Builder + 'a>> {
+        match self.builder() {
+            Ok(builder) => Ok(builder),
             Err(error) if self.only == Some(Phase::Judge) => {
                 match self.folder.read_note::<Elsewhere>(NOTE)? {
                     Some(elsewhere) => {
@@ -45,8 +45,8 @@ impl<'a> Job<'a> {
     }
 
     /// Notes who builds, for phases that are carried out elsewhere.
-    pub(super) fn note_workshop(&self, workshop: &dyn Workshop) -> Result<()> {
-        let note = Elsewhere { kind: workshop.kind(), tools: workshop.receipts(), why: String::new() };
+    pub(super) fn note_builder(&self, builder: &dyn Builder) -> Result<()> {
+        let note = Elsewhere { kind: builder.kind(), tools: builder.receipts(), why: String::new() };
         self.folder.write_note(NOTE, &note)
     }
 }
@@ -60,16 +60,16 @@ impl Elsewhere {
     }
 }
 
-impl Workshop for Elsewhere {
+impl Builder for Elsewhere {
     fn kind(&self) -> TargetKind {
         self.kind
     }
 
-    fn build(&self, _: &Order) -> Result<Built> {
+    fn build(&self, _: &BuildRequest) -> Result<Built> {
         self.can_not()
     }
 
-    fn commands(&self, _: &Order) -> Result<Vec<String>> {
+    fn commands(&self, _: &BuildRequest) -> Result<Vec<String>> {
         self.can_not()
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use hone_binary::lock::Lock;
 use hone_binary::perf::{Event, Perf};
-use hone_binary::{ProfileForm, Refusal, TargetKind as Target, Workshop};
+use hone_binary::{Builder, ProfileForm, Refusal, TargetKind as Target};
 use hone_diagnose::emulator::Emulator;
 use serde::{Deserialize, Serialize};
 
@@ -166,12 +166,12 @@ impl Job<'_> {
     pub(super) fn kinds(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         compiler: &Kind,
         variants: &[Variant],
     ) -> Result<Kinds> {
         steps.run(Phase::Baseline, "profile-kind", || {
-            let (kinds, note) = self.decide(workshop.kind(), compiler, variants)?;
+            let (kinds, note) = self.decide(builder.kind(), compiler, variants)?;
             let _ = std::fs::remove_dir(self.trials());
             Ok(Told { note, command: None, result: kinds })
         })

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Rung, Wish, fdata};
-use hone_binary::{Built, Moved, Order, functions_moved};
+use hone_binary::{BuildRequest, Built, Moved, functions_moved};
 use hone_record::{LaidOut, OneLayout, Rewriting};
 
 use super::steps::{Steps, Told};
@@ -31,8 +31,8 @@ pub(super) fn name(variant: &str, number: u64) -> String {
 const HOT: usize = 20;
 
 /// The order of a further build.
-pub(super) fn order(first: &Order, number: u64) -> Order {
-    Order { variant: name(&first.variant, number), ..first.clone() }.seeded(number)
+pub(super) fn order(first: &BuildRequest, number: u64) -> BuildRequest {
+    BuildRequest { variant: name(&first.variant, number), ..first.clone() }.seeded(number)
 }
 
 /// All builds of a variant, as they stand in the record; none where there is one only.
@@ -73,13 +73,13 @@ impl Job<'_> {
                     let profile = taken.map_or(Path::new(""), |taken| &taken.merged.path);
                     let order = order(&self.order(variant, profile, makers.compiler), number);
                     let phase = if index == 0 { Phase::Baseline } else { Phase::Build };
-                    steps.run(phase, &format!("build-{name}"), || self.build(makers.workshop, &order))?
+                    steps.run(phase, &format!("build-{name}"), || self.build(makers.builder, &order))?
                 }
             };
             if let Some(taken) = taken {
                 let plain = outcomes.layout(0, number)?;
                 steps.run(Phase::Build, &format!("prove-{name}"), || {
-                    let applied = makers.workshop.prove_applied(&built, plain, &taken.proven)?;
+                    let applied = makers.builder.prove_applied(&built, plain, &taken.proven)?;
                     let note = format!(
                         "{:.2} % of the profile's weight discarded",
                         applied.discarded_weight * 100.0

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
-use hone_binary::{Built, Guide, Merged, Order, TargetKind, Workshop, owners};
+use hone_binary::{BuildRequest, Builder, Built, Guide, Merged, TargetKind, owners};
 use hone_diagnose::emulator::Wanted;
 use hone_record::{
     Artifact, Ceiling, Diagnosis, Durability, Foretelling, Foretold, Optimization, ProfileProof, SmokeTest,
@@ -66,7 +66,7 @@ use steps::{Steps, Told};
 /// Who and what makes variants.
 #[derive(Clone, Copy)]
 struct Makers<'a> {
-    workshop: &'a dyn Workshop,
+    builder: &'a dyn Builder,
     tools: Option<&'a BoltTools>,
     kinds: &'a Kinds,
     compiler: &'a kinds::Kind,
@@ -78,21 +78,21 @@ struct Makers<'a> {
 /// With the step that failed. What was measured and built before stays; `--resume` goes on after it.
 pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_unix_ms();
-    let workshop = job.workshop_or_its_note()?;
-    let workshop = &*workshop;
-    let (tools, variants) = job.variants(workshop.kind())?;
-    let compiler = job.compiler_kind(workshop.kind())?;
-    job.fits(workshop, &variants, &compiler)?;
+    let builder = job.builder_or_its_note()?;
+    let builder = &*builder;
+    let (tools, variants) = job.variants(builder.kind())?;
+    let compiler = job.compiler_kind(builder.kind())?;
+    job.fits(builder, &variants, &compiler)?;
     let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
     let underway = job.begin()?;
-    job.is_of_the_same(workshop, tools.as_ref())?;
+    job.is_of_the_same(builder, tools.as_ref())?;
     job.folder.write_note(TREE, &variants)?;
-    job.note_workshop(workshop)?;
+    job.note_builder(builder)?;
     let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
-    let kinds = job.kinds(&mut steps, workshop, &compiler, &variants)?;
+    let kinds = job.kinds(&mut steps, builder, &compiler, &variants)?;
 
     let plain = job.order(&variants[0], Path::new(""), &compiler);
-    let baseline = steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &plain))?;
+    let baseline = steps.run(Phase::Baseline, "build-baseline", || job.build(builder, &plain))?;
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
         steps.run(Phase::Baseline, "check-baseline", || job.check_plain(&baseline))?;
@@ -102,12 +102,12 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
     let diagnosis = job.look_why(&mut steps, &baseline)?;
-    let makers = Makers { workshop, tools: tools.as_ref(), kinds: &kinds, compiler: &compiler };
+    let makers = Makers { builder, tools: tools.as_ref(), kinds: &kinds, compiler: &compiler };
     let first = (0, &variants[0]);
     let more = job.layouts(&mut steps, makers, first, None, &baseline, &Outcomes::default())?;
     let lying = job.look_at_lying(&mut steps, &baseline)?;
-    let profiles = job.profiles(&mut steps, workshop, &variants, &baseline, &compiler)?;
-    let of_go = job.look_at_go(&mut steps, workshop, &profiles, lying)?;
+    let profiles = job.profiles(&mut steps, builder, &variants, &baseline, &compiler)?;
+    let of_go = job.look_at_go(&mut steps, builder, &profiles, lying)?;
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
     {
@@ -130,7 +130,7 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     job.is_worth_judging(&variants, &outcomes, || forget_failures(job.folder, &in_judging))?;
     let edges = edges(&variants, &outcomes.made);
 
-    let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
+    let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, builder };
     let mut found = job.optimization(Vec::new(), ceilings, &account, judged, started_unix_ms);
     found.go = job.finish_go(&mut steps, &profiles, &found.variants, of_go)?;
     found.diagnosis = diagnosis;
@@ -170,9 +170,9 @@ pub fn foretold_of(folder: &RunFolder, variant: &str) -> Result<Option<Foretold>
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.
-fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> Order {
-    let plain = Order::plain(&variant.name);
-    let or_relocs = |order: Order, relocs: bool| if relocs { order.with_relocs() } else { order };
+fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> BuildRequest {
+    let plain = BuildRequest::plain(&variant.name);
+    let or_relocs = |order: BuildRequest, relocs: bool| if relocs { order.with_relocs() } else { order };
     match variant.made {
         Made::Plain { relocs, jump_tables } => {
             let plain = if jump_tables { plain } else { plain.without_jump_tables() };
@@ -246,9 +246,9 @@ pub fn program_to_diagnose(job: &Job<'_>, program: Option<&Path>) -> Result<Path
     if let Some(program) = program {
         return program.canonicalize().with_context(|| format!("there is no program {}", program.display()));
     }
-    let workshop = job.workshop()?;
+    let builder = job.builder()?;
     let _alone = job.lock(&job.work(), "building in")?;
-    let told = job.build(&*workshop, &Order::plain(BASELINE))?;
+    let told = job.build(&*builder, &BuildRequest::plain(BASELINE))?;
     job.progress.line(&format!("  built: {}", told.note));
     Ok(told.result.executable)
 }
@@ -316,13 +316,13 @@ impl<'a> Job<'a> {
     }
 
     /// The order of a variant's first build. Where there are further ones, they differ from it by the places of functions only.
-    fn order(&self, variant: &Variant, profile: &Path, compiler: &kinds::Kind) -> Order {
+    fn order(&self, variant: &Variant, profile: &Path, compiler: &kinds::Kind) -> BuildRequest {
         let order = order_of(variant, profile, compiler);
         if self.experiment.builds > 1 { order.apart() } else { order }
     }
 
     /// What can't be had is told before anything is built.
-    fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
+    fn fits(&self, builder: &dyn Builder, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
         // All that a finished program can have is made of it by BOLT. A run that has looked at it needs it no more, and tells first when it
         // has changed.
         let is_looked_at = self.folder.join("steps/build-baseline.json").is_file();
@@ -332,22 +332,22 @@ impl<'a> Job<'a> {
         let profile = Path::new("profile");
         for variant in variants {
             let order = self.order(variant, profile, compiler);
-            workshop.fits(&order)?;
+            builder.fits(&order)?;
             if let Some(number) = layouts::further(self.experiment.builds).next() {
-                workshop.fits(&layouts::order(&order, number))?;
+                builder.fits(&layouts::order(&order, number))?;
             }
         }
         let profiles = variants::profiles(variants);
         if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
-            workshop.can(&Guide::Generate)?;
+            builder.can(&Guide::Generate)?;
         }
         // Who goes on after the training, or only judges, may do without the tool.
         let is_trained = self.folder.join("steps/train.json").is_file();
         if !profiles.is_empty() && matches!(compiler, kinds::Kind::Perf(_)) && !is_trained {
-            workshop.converter()?;
+            builder.converter()?;
         }
         if profiles.contains(&Profile::Second) {
-            workshop.can(&Guide::CsGenerate(profile.to_owned()))?;
+            builder.can(&Guide::CsGenerate(profile.to_owned()))?;
         }
         Ok(())
     }
@@ -368,7 +368,7 @@ impl<'a> Job<'a> {
     fn profiles(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         variants: &[Variant],
         baseline: &Built,
         compiler: &kinds::Kind,
@@ -383,9 +383,9 @@ impl<'a> Job<'a> {
         let first = or_noted(self.folder, "training", again, || match compiler {
             kinds::Kind::Pprof => self.first_of_go(steps, baseline),
             // An emulator's trace is for BOLT alone.
-            kinds::Kind::Counts | kinds::Kind::Emulated => self.first_round(steps, workshop, baseline),
-            kinds::Kind::Perf(event) => self.first_of_perf(steps, workshop, *event),
-            kinds::Kind::Given { file, form } => self.first_of_file(steps, workshop, baseline, file, *form),
+            kinds::Kind::Counts | kinds::Kind::Emulated => self.first_round(steps, builder, baseline),
+            kinds::Kind::Perf(event) => self.first_of_perf(steps, builder, *event),
+            kinds::Kind::Given { file, form } => self.first_of_file(steps, builder, baseline, file, *form),
         })?;
         let (counting, raw) = match first {
             Ok(first) => first,
@@ -397,11 +397,9 @@ impl<'a> Job<'a> {
         for profile in wanted {
             let taken =
                 or_noted(self.folder, &format!("profile-{}", profile.word()), again, || match profile {
-                    Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
+                    Profile::First(mix) => self.prove(steps, builder, mix, &raw, &counting),
                     Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
-                        Some(Ok(first)) => {
-                            self.second_round(steps, workshop, baseline, (&first.merged, &raw))
-                        }
+                        Some(Ok(first)) => self.second_round(steps, builder, baseline, (&first.merged, &raw)),
                         Some(Err(why)) => Err(Left(why.clone()).into()),
                         None => bail!("the second round of counting stands before the first"),
                     },
@@ -421,12 +419,12 @@ impl<'a> Job<'a> {
     fn first_round(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         baseline: &Built,
     ) -> Result<(Built, train::Raw)> {
-        let order = Order::plain("instrumented").guided(Guide::Generate);
-        let counting = steps.run(Phase::Train, "build-instrumented", || self.build(workshop, &order))?;
-        let raw = steps.run(Phase::Train, "train", || self.train(workshop, baseline, &counting, "first"))?;
+        let order = BuildRequest::plain("instrumented").guided(Guide::Generate);
+        let counting = steps.run(Phase::Train, "build-instrumented", || self.build(builder, &order))?;
+        let raw = steps.run(Phase::Train, "train", || self.train(builder, baseline, &counting, "first"))?;
         Ok((counting, raw))
     }
 
@@ -438,7 +436,7 @@ impl<'a> Job<'a> {
     fn prove(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         mix: Mix,
         raw: &train::Raw,
         counting: &Built,
@@ -463,7 +461,7 @@ impl<'a> Job<'a> {
             }
         };
         steps.run(Phase::Train, &name, || {
-            let told = told_profile(workshop, &raw, counting)?;
+            let told = told_profile(builder, &raw, counting)?;
             // Of a file it is not known; its own lock may say it.
             let known = if raw_is_given { &[][..] } else { &parts[..] };
             let parts: Vec<provenance::Part<'_>> = known
@@ -477,7 +475,7 @@ impl<'a> Job<'a> {
                 })
                 .collect();
             let went_in = provenance::WentIn { parts: &parts, given: raw_is_given };
-            self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), went_in);
+            self.lock_profile(&told.result.merged.path, counting, &builder.receipts(), went_in);
             self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
@@ -487,19 +485,19 @@ impl<'a> Job<'a> {
     fn second_round(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         baseline: &Built,
         (first, of_first): (&Merged, &train::Raw),
     ) -> Result<Taken> {
-        let order = Order::plain("cs-instrumented").guided(Guide::CsGenerate(first.path.clone()));
-        let counting = steps.run(Phase::Train, "build-cs-instrumented", || self.build(workshop, &order))?;
+        let order = BuildRequest::plain("cs-instrumented").guided(Guide::CsGenerate(first.path.clone()));
+        let counting = steps.run(Phase::Train, "build-cs-instrumented", || self.build(builder, &order))?;
         let raw =
-            steps.run(Phase::Train, "train-cs", || self.train(workshop, baseline, &counting, "second"))?;
+            steps.run(Phase::Train, "train-cs", || self.train(builder, baseline, &counting, "second"))?;
         let weights = || self.experiment.training.iter().map(|training| training.weight);
         let second = raw.folders.iter().cloned().zip(weights());
         let all: Vec<(PathBuf, f64)> = std::iter::once((first.path.clone(), 1.0)).chain(second).collect();
         steps.run(Phase::Train, "prove-profile-cs", || {
-            let told = told_profile(workshop, &all, &counting)?;
+            let told = told_profile(builder, &all, &counting)?;
             let rounds = [(of_first, "first round: "), (&raw, "second round: ")].map(|(raw, round)| {
                 let loads = raw.loads.iter().map(|load| format!("{round}{load}"));
                 (raw, loads.collect::<Vec<String>>())
@@ -511,7 +509,7 @@ impl<'a> Job<'a> {
             let parts: Vec<provenance::Part<'_>> = parts.collect();
             // One that was given has trainings of its own, which its lock may tell.
             let went_in = provenance::WentIn { parts: &parts, given: of_first.is_given };
-            self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), went_in);
+            self.lock_profile(&told.result.merged.path, &counting, &builder.receipts(), went_in);
             self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
@@ -575,7 +573,7 @@ impl<'a> Job<'a> {
             Made::Plain { .. } => {
                 let order = self.order(variant, Path::new(""), makers.compiler);
                 let name = format!("build-{}", variant.name);
-                steps.run(Phase::Build, &name, || self.build(makers.workshop, &order))
+                steps.run(Phase::Build, &name, || self.build(makers.builder, &order))
             }
         };
         // What BOLT makes is checked on its way.
@@ -606,13 +604,13 @@ impl<'a> Job<'a> {
             Ok(taken) => taken,
             Err(why) => return Err(Left(why.clone()).into()),
         };
-        let workshop = makers.workshop;
+        let builder = makers.builder;
         let order = self.order(variant, &taken.merged.path, makers.compiler);
         let built =
-            steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(workshop, &order))?;
+            steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(builder, &order))?;
         let baseline = &outcomes.made[&0];
         let applied = steps.run(Phase::Build, &format!("prove-{}", variant.name), || {
-            let applied = workshop.prove_applied(&built, baseline, &taken.proven)?;
+            let applied = builder.prove_applied(&built, baseline, &taken.proven)?;
             let note = format!(
                 "{:.2} % of the profile's weight discarded ({} functions), {} functions without a profile",
                 applied.discarded_weight * 100.0,
@@ -758,9 +756,9 @@ impl<'a> Job<'a> {
     }
 }
 
-fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Built) -> Result<Told<Taken>> {
-    let merged = workshop.merge(raw)?;
-    let proven = workshop.prove_profile(&merged, counting)?;
+fn told_profile(builder: &dyn Builder, raw: &[(PathBuf, f64)], counting: &Built) -> Result<Told<Taken>> {
+    let merged = builder.merge(raw)?;
+    let proven = builder.prove_profile(&merged, counting)?;
     let proof = &proven.proof;
     let hottest = proof
         .hot_functions
@@ -773,7 +771,7 @@ fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Buil
         hone_format::count(proof.max_count),
         proof.sha256.get(..12).unwrap_or(&proof.sha256)
     );
-    let note = note + &warning_of_owners(workshop.kind(), proof);
+    let note = note + &warning_of_owners(builder.kind(), proof);
     Ok(Told { note, command: Some(merged.command.clone()), result: Taken { merged, proven } })
 }
 
@@ -801,7 +799,7 @@ struct Account<'a> {
     variants: &'a [Variant],
     edges: &'a [Edge],
     outcomes: &'a Outcomes,
-    workshop: &'a dyn Workshop,
+    builder: &'a dyn Builder,
 }
 
 impl Account<'_> {
@@ -830,7 +828,7 @@ impl Account<'_> {
         let artifact = |(index, built): (&usize, &Built)| {
             let shaped = self.outcomes.shaped.get(index);
             let profile = shaped.map(|(proven, applied)| (proven, applied));
-            let mut artifact = self.workshop.artifact(built, profile);
+            let mut artifact = self.builder.artifact(built, profile);
             artifact.smoke = self.outcomes.checked.get(index).cloned();
             artifact
         };

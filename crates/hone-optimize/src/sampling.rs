@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hone_binary::perf::{Event, Perf, PerfRefusal};
 use hone_binary::profile_store::Keeper;
-use hone_binary::{Built, Guide, MOST_DISCARDED, Order, ProfileForm, Refusal, Workshop};
+use hone_binary::{BuildRequest, Builder, Built, Guide, MOST_DISCARDED, ProfileForm, Refusal};
 use hone_record::{Engine, Workload};
 use hone_tool::{Session, StopSignal};
 
@@ -35,18 +35,18 @@ impl Job<'_> {
     pub(super) fn first_of_perf(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         event: Event,
     ) -> Result<(Built, Raw)> {
-        let order = Order::plain("traceable").guided(Guide::Traceable);
-        let traceable = steps.run(Phase::Train, "build-traceable", || self.build(workshop, &order))?;
-        let raw = steps.run(Phase::Train, "train", || self.branches_of(workshop, &traceable, event))?;
+        let order = BuildRequest::plain("traceable").guided(Guide::Traceable);
+        let traceable = steps.run(Phase::Train, "build-traceable", || self.build(builder, &order))?;
+        let raw = steps.run(Phase::Train, "train", || self.branches_of(builder, &traceable, event))?;
         Ok((traceable, raw))
     }
 
-    fn branches_of(&self, workshop: &dyn Workshop, traceable: &Built, event: Event) -> Result<Told<Raw>> {
+    fn branches_of(&self, builder: &dyn Builder, traceable: &Built, event: Event) -> Result<Told<Raw>> {
         let (mut folders, mut words, mut commands) = (Vec::new(), Vec::new(), Vec::new());
-        let converter = workshop.converter()?;
+        let converter = builder.converter()?;
         for training in &self.experiment.training {
             let folder = self.raw_folder("first", &training.workload.name)?;
             let data = std::path::absolute(folder.join("perf.data"))?;
@@ -68,15 +68,15 @@ impl Job<'_> {
     pub(super) fn first_of_file(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         baseline: &Built,
         file: &Path,
         form: ProfileForm,
     ) -> Result<(Built, Raw)> {
         let counting = match form {
             ProfileForm::Counts => {
-                let order = Order::plain("instrumented").guided(Guide::Generate);
-                steps.run(Phase::Train, "build-instrumented", || self.build(workshop, &order))?
+                let order = BuildRequest::plain("instrumented").guided(Guide::Generate);
+                steps.run(Phase::Train, "build-instrumented", || self.build(builder, &order))?
             }
             _ => baseline.clone(),
         };

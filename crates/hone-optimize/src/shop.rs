@@ -1,4 +1,4 @@
-//! The workshop of a target, and what comes out of it into the run's folder.
+//! The builder of a target, and what comes out of it into the run's folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hone_binary::c_toolchain::{self, CToolchain};
 use hone_binary::go::{GoPgo, GoTarget};
-use hone_binary::recipe::{Recipe, RecipeWorkshop, sugar};
-use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, ProfileForm, Workshop};
+use hone_binary::recipe::{Recipe, RecipeBuilder, sugar};
+use hone_binary::{BuildRequest, Builder, Built, CargoTarget, GivenBinary, Pgo, ProfileForm};
 
 use super::cache::{self, Cache};
 use super::kinds::Kind;
@@ -19,7 +19,7 @@ use hone_experiment::variants;
 
 impl<'a> Job<'a> {
     /// Who builds this target; everything cheap is checked.
-    pub(super) fn workshop(&self) -> Result<Box<dyn Workshop + 'a>> {
+    pub(super) fn builder(&self) -> Result<Box<dyn Builder + 'a>> {
         let work = self.work();
         match &self.experiment.target.form {
             Form::Cargo(cargo) => Ok(Box::new(Pgo::prepare(self.runner, self.cargo_target(cargo)?, &work)?)),
@@ -36,7 +36,7 @@ impl<'a> Job<'a> {
                     jobs,
                 };
                 let hone = std::env::current_exe().context("the program of Hone itself can't be found")?;
-                let shop = RecipeWorkshop::new(self.runner, recipe, toolchain, &hone, &work)?;
+                let shop = RecipeBuilder::new(self.runner, recipe, toolchain, &hone, &work)?;
                 Ok(Box::new(shop.leaving_out(self.home)))
             }
             Form::Go(go) => Ok(Box::new(GoPgo::prepare(self.runner, self.go_target(go)?, &work)?)),
@@ -108,11 +108,11 @@ impl<'a> Job<'a> {
     }
 
     /// A build, with the program copied into the run's folder: what was measured stays what it was.
-    pub(super) fn build(&self, workshop: &dyn Workshop, order: &Order) -> Result<Told<Built>> {
-        let cache = Cache::of(self, workshop, order)?;
+    pub(super) fn build(&self, builder: &dyn Builder, order: &BuildRequest) -> Result<Told<Built>> {
+        let cache = Cache::of(self, builder, order)?;
         let (mut built, is_cached) = match cache.as_ref().and_then(Cache::find) {
             Some(built) => (built, true),
-            None => (workshop.build(order)?, false),
+            None => (builder.build(order)?, false),
         };
         if let Some(cache) = cache.filter(|_| !is_cached) {
             cache.keep(&built)?;

@@ -12,7 +12,7 @@ use hone_binary::capture::{
     CaptureRefusal, Dump, Idle, ProfileFiles, ProfileKind, SlowDown, Tally, build_preload, dump_env,
     let_all_write, preload_env,
 };
-use hone_binary::{Built, Refusal, Workshop};
+use hone_binary::{Builder, Built, Refusal};
 use hone_record::{Engine, Outcome, Window, Workload};
 use hone_tool::{Tool, interrupt};
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl Job<'_> {
     /// Trains a counting build with each workload; each leaves its counts in a folder of its own.
     pub(super) fn train(
         &self,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         plain: &Built,
         counting: &Built,
         round: &str,
@@ -102,15 +102,15 @@ impl Job<'_> {
         let mut first: Option<Counting> = None;
         for training in &self.experiment.training {
             let folder = self.raw_folder(round, &training.workload.name)?;
-            let sum = || workshop.tally(&folder, counting);
+            let sum = || builder.tally(&folder, counting);
             let mut one = Counting {
                 variant: counting.variant.clone(),
                 program: counting.executable.clone(),
-                env: workshop.training_env(&folder),
-                files: workshop.profile_files(counting, &folder),
+                env: builder.training_env(&folder),
+                files: builder.profile_files(counting, &folder),
                 every_s: None,
                 preload: None,
-                dumps: workshop.has_dump_object(counting) && self.target().dump_signal.is_none(),
+                dumps: builder.has_dump_object(counting) && self.target().dump_signal.is_none(),
                 reset: Reset::Not,
                 idle: None,
                 slow: None,

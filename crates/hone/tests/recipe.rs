@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use hone_binary::c_toolchain::CToolchain;
 use hone_binary::linkmap::Coverage;
-use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
+use hone_binary::recipe::{Recipe, RecipeBuilder, RecipeRefusal};
 use hone_binary::{
-    Built, Guide, How, Merged, Moved, Order, Proven, Refusal, TargetKind, Workshop, functions_moved,
+    BuildRequest, Builder, Built, Guide, How, Merged, Moved, Proven, Refusal, TargetKind, functions_moved,
 };
 use hone_tool::{Call, Runner, System, Tool};
 
@@ -74,11 +74,11 @@ impl Bench {
         fs::write(path, text).unwrap();
     }
 
-    fn workshop(&self, command: &str) -> RecipeWorkshop<'_> {
-        self.workshop_of(&[command], "src/toy")
+    fn builder(&self, command: &str) -> RecipeBuilder<'_> {
+        self.builder_of(&[command], "src/toy")
     }
 
-    fn workshop_of(&self, commands: &[&str], program: &str) -> RecipeWorkshop<'_> {
+    fn builder_of(&self, commands: &[&str], program: &str) -> RecipeBuilder<'_> {
         let words = |command: &&str| command.split(' ').map(str::to_owned).collect();
         let recipe = Recipe {
             source: self.path("toy"),
@@ -87,11 +87,11 @@ impl Bench {
             jobs: 2,
         };
         let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
-        RecipeWorkshop::new(&self.system, recipe, self.family.clone(), hone, &self.path("work")).unwrap()
+        RecipeBuilder::new(&self.system, recipe, self.family.clone(), hone, &self.path("work")).unwrap()
     }
 
     /// Runs a counting program with its environment; gives the folder of its counts, with the weight 1.
-    fn train(&self, shop: &dyn Workshop, built: &Built, raw: &str, work: u32, other: u32) -> (PathBuf, f64) {
+    fn train(&self, shop: &dyn Builder, built: &Built, raw: &str, work: u32, other: u32) -> (PathBuf, f64) {
         let raw = self.path(raw);
         fs::create_dir_all(&raw).unwrap();
         let mut call = Call::new("train", &built.executable, self.dir.path())
@@ -107,18 +107,18 @@ impl Bench {
     }
 
     /// Trains with these turns, merges and proves.
-    fn profile(&self, shop: &dyn Workshop, counting: &Built, raw: &str, work: u32) -> (Merged, Proven) {
+    fn profile(&self, shop: &dyn Builder, counting: &Built, raw: &str, work: u32) -> (Merged, Proven) {
         let merged = shop.merge(&[self.train(shop, counting, raw, work, 10)]).unwrap();
         let proven = shop.prove_profile(&merged, counting).unwrap();
         (merged, proven)
     }
 }
 
-fn order(variant: &str, guide: Guide) -> Order {
-    Order::plain(variant).guided(guide).with_relocs()
+fn order(variant: &str, guide: Guide) -> BuildRequest {
+    BuildRequest::plain(variant).guided(guide).with_relocs()
 }
 
-fn shaped_by(merged: &Merged) -> Order {
+fn shaped_by(merged: &Merged) -> BuildRequest {
     order("shaped", Guide::Use(merged.path.clone()))
 }
 
@@ -145,8 +145,8 @@ fn max_of(proven: &Proven, function: &str) -> u64 {
 
 fn a_make_project_is_built_plain_counting_and_shaped(compiler: &str) {
     let Some(bench) = Bench::new(compiler) else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
@@ -208,8 +208,8 @@ fn a_make_project_is_built_plain_counting_and_shaped_by_gcc() {
 
 fn trainings_are_merged_by_their_weights(compiler: &str) {
     let Some(bench) = Bench::new(compiler) else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let train = |raw: &str, work, other| bench.train(shop, &counting, raw, work, other).0;
     let (a, b, c) = (train("a", 30_000, 10), train("b", 10, 2_000), train("c", 10, 70_000));
@@ -249,8 +249,8 @@ fn trainings_are_merged_by_their_weights_for_gcc() {
 #[test]
 fn profiles_of_clang_that_no_build_may_use_are_refused() {
     let Some(bench) = Bench::new("clang-22") else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
@@ -273,8 +273,8 @@ fn profiles_of_clang_that_no_build_may_use_are_refused() {
 #[test]
 fn counts_of_gcc_that_no_build_may_use_are_refused() {
     let Some(bench) = Bench::new("gcc") else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     assert_eq!(shop.kind(), TargetKind::Gcc);
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
@@ -337,7 +337,7 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
         let refused = refusal(shop.build(&order("x", guide)));
         assert!(matches!(refused, Refusal::Unfit { kind: TargetKind::Gcc, .. }), "{refused}");
     }
-    assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
+    assert!(matches!(refusal(shop.build(&BuildRequest::plain("x").seeded(1))), Refusal::Unfit { .. }));
 }
 
 /// One object of two is made beside the copy, so that the next variant would not find its counts.
@@ -346,8 +346,8 @@ fn counts_of_objects_outside_of_the_copy_are_refused() {
     let Some(bench) = Bench::new("gcc") else { return };
     let rule = "../out/work.o: src/work.c\n\tmkdir -p ../out\n\t$(CC) -O2 -c $< -o $@\n";
     bench.write("Makefile", &(MAKEFILE.replace(" src/work.o", " ../out/work.o") + rule));
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let raw = bench.train(shop, &counting, "raw", 1000, 10);
     let refused = refusal(shop.merge(&[raw]));
@@ -363,8 +363,8 @@ fn counts_that_the_build_deletes_are_weighed() {
         "Makefile",
         &format!("{MAKEFILE}src/work.o: src/work.c\n\trm -f src/work.gcda\n\t$(CC) -O2 -c $< -o $@\n"),
     );
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
@@ -381,8 +381,8 @@ fn what_the_build_itself_runs_does_not_count(compiler: &str) {
         "Makefile",
         "src/toy: src/main.c src/work.c\n\t$(CC) -O2 $^ -o $@\n\t./src/toy 777 7 || true\n",
     );
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 10_000);
@@ -431,8 +431,8 @@ fn a_project_of_cmake_is_counted_and_shaped(compiler: &str) {
     bench.write("src/work.c", &format!("#include <rare.h>\n{rest}"));
     let commands =
         ["cmake -S . -B out -DCMAKE_BUILD_TYPE=Release", "cmake --build out --parallel {jobs} --target toy"];
-    let workshop = bench.workshop_of(&commands, "out/toy");
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder_of(&commands, "out/toy");
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
@@ -471,8 +471,8 @@ for file in main work; do $CC -O2 -c $here/src/$file.c; done; $CC main.o work.o 
     );
     let lost = |folder: &str| {
         bench.write("build.sh", &script.replace("FOLDER", folder));
-        let workshop = bench.workshop("sh build.sh");
-        let shop: &dyn Workshop = &workshop;
+        let builder = bench.builder("sh build.sh");
+        let shop: &dyn Builder = &builder;
         let plain = shop.build(&order("baseline", Guide::None)).unwrap();
         let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
         let raw = format!("raw-{}", folder.len());
@@ -492,8 +492,8 @@ for file in main work; do $CC -O2 -c $here/src/$file.c; done; $CC main.o work.o 
 #[test]
 fn a_second_round_of_counts_is_proven_by_itself() {
     let Some(bench) = Bench::new("clang-22") else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (first, _) = bench.profile(shop, &counting, "raw", 100_000);
@@ -520,8 +520,8 @@ fn a_second_round_of_counts_is_proven_by_itself() {
 #[test]
 fn samples_shape_a_program_that_has_their_functions() {
     let Some(bench) = Bench::new("clang-22") else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let sampled = |name: &str, text: &str| {
         let file = bench.path(name);
@@ -583,8 +583,8 @@ fn recorded_branches(bench: &Bench, program: &Path) -> String {
 #[test]
 fn branch_records_shape_a_program_that_can_be_traced_back_to_its_lines() {
     let Some(bench) = Bench::new("clang-22") else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let traceable = shop.build(&order("traceable", Guide::Traceable)).unwrap();
     assert!(!traceable.facts.instrumented);
@@ -619,33 +619,33 @@ fn branch_records_shape_a_program_that_can_be_traced_back_to_its_lines() {
 #[test]
 fn a_seed_places_functions_by_luck_that_can_be_repeated() {
     let Some(bench) = Bench::new("clang-22") else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
-    let seeded = |seed| shop.build(&Order::plain("seeded").seeded(seed)).unwrap().facts;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
+    let seeded = |seed| shop.build(&BuildRequest::plain("seeded").seeded(seed)).unwrap().facts;
     let builds = [1, 2, 3, 4, 5, 6].map(seeded);
     let places: std::collections::BTreeSet<&str> =
         builds.iter().map(|facts| facts.text_sha256.as_str()).collect();
     assert!(places.len() > 2, "{builds:?}");
     assert_eq!(seeded(1), builds[0]);
-    let without = Order::plain("no-jump-tables").without_jump_tables();
-    let plain = shop.build(&Order::plain("baseline")).unwrap();
+    let without = BuildRequest::plain("no-jump-tables").without_jump_tables();
+    let plain = shop.build(&BuildRequest::plain("baseline")).unwrap();
     assert_ne!(shop.build(&without).unwrap().facts.text_sha256, plain.facts.text_sha256);
 }
 
 /// A profile orders what is hot at any seed. Padding moves it all the same, and where the linker has none that is seen.
 fn what_is_hot_in_three_builds(compiler: &str) -> Option<Moved> {
     let bench = Bench::new(compiler)?;
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
-    let told = |order: &Order| shop.commands(order).unwrap().join(" ").contains("-ffunction-sections");
+    let told = |order: &BuildRequest| shop.commands(order).unwrap().join(" ").contains("-ffunction-sections");
     let first = shaped_by(&merged).apart();
     assert_eq!([&shaped_by(&merged), &first, &first.clone().seeded(2)].map(told), [false, true, true]);
-    let further = |seed| Order { variant: format!("shaped~{seed}"), ..first.clone().seeded(seed) };
+    let further = |seed| BuildRequest { variant: format!("shaped~{seed}"), ..first.clone().seeded(seed) };
     let builds = [first.clone(), further(2), further(3)].map(|order| shop.build(&order).unwrap().executable);
     let padded = shop.build(&further(2)).unwrap();
-    let plain = shop.build(&Order { variant: "unpadded".to_owned(), ..first.clone() }).unwrap();
+    let plain = shop.build(&BuildRequest { variant: "unpadded".to_owned(), ..first.clone() }).unwrap();
     let text = [&padded, &plain].map(|built| coverage_of(built).text_bytes);
     assert_eq!(text[0], text[1], "padding is no code");
     let hot = proven.proof.hot_functions.into_iter().map(|function| function.name).collect();
@@ -670,7 +670,7 @@ fn a_seed_moves_nothing_hot_without_padding() {
 fn a_build_that_goes_around_the_stand_ins_is_refused() {
     let Some(bench) = Bench::new("clang-22") else { return };
     let recipe =
-        |command: &str| match refusal(bench.workshop(command).build(&order("around", Guide::Generate))) {
+        |command: &str| match refusal(bench.builder(command).build(&order("around", Guide::Generate))) {
             Refusal::Recipe(refusal) => refusal,
             other => panic!("{other}"),
         };
@@ -716,7 +716,7 @@ fn what_a_build_misses_in_a_copy_is_told() {
     }
     let Some(bench) = Bench::new("gcc") else { return };
     let fails = |command: &str| {
-        let built = bench.workshop(command).build(&order("baseline", Guide::None));
+        let built = bench.builder(command).build(&order("baseline", Guide::None));
         format!("{:#}", built.unwrap_err())
     };
     let history = fails("git describe");
@@ -735,7 +735,7 @@ fn a_work_folder_with_a_blank_is_refused_before_the_first_build() {
     let Some(bench) = Bench::new("gcc") else { return };
     let recipe = Recipe { source: bench.path("toy"), commands: vec![], program: "src/toy".into(), jobs: 1 };
     let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
-    let made = RecipeWorkshop::new(&bench.system, recipe, bench.family.clone(), hone, &bench.path("my runs"));
+    let made = RecipeBuilder::new(&bench.system, recipe, bench.family.clone(), hone, &bench.path("my runs"));
     let refused = refusal(made.map(|_| ()));
     assert!(matches!(refused, Refusal::Recipe(RecipeRefusal::Blank { .. })), "{refused}");
 }
@@ -748,7 +748,7 @@ fn links_that_only_gnu_ld_takes_are_made_by_lld() {
     bench.write("v.map", "V { global: main; nothere; local: *; };\n");
     let strip = "-Wl,--version-script=v.map -Wl,-O1,--strip-all -s -o $@";
     bench.write("Makefile", &MAKEFILE.replacen("-o $@", strip, 1));
-    let built = bench.workshop(MAKE).build(&order("relocs", Guide::None)).unwrap();
+    let built = bench.builder(MAKE).build(&order("relocs", Guide::None)).unwrap();
     let input = hone_binary::bolt::Input::look(&built.executable).unwrap();
     assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
 }
@@ -763,7 +763,7 @@ fn a_map_is_of_its_own_link(compiler: &str) {
     );
     bench.write("src/tool.c", "int main(void) { return 0; }\n");
     bench.write("Makefile", &all);
-    let built = bench.workshop(MAKE).build(&order("baseline", Guide::None)).unwrap();
+    let built = bench.builder(MAKE).build(&order("baseline", Guide::None)).unwrap();
     let coverage = coverage_of(&built);
     let from_work: u64 = coverage.shaped_bytes;
     let text = fs::read_to_string(folder_of(&built).join("out.map")).unwrap();
@@ -792,8 +792,8 @@ fn counts_of_a_shared_library_of_the_build_are_taken() {
     // So that the program has one function, and the library many.
     let more: String = (0..40).map(|at| format!("int f{at}(int x) {{ return x + {at}; }}\n")).collect();
     bench.write("src/work.c", &format!("{WORK}{more}"));
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
@@ -805,8 +805,8 @@ fn counts_of_a_shared_library_of_the_build_are_taken() {
 /// Builds in which nobody hears what the compiler says of a profile that does not fit.
 fn a_compiler_that_is_silenced_is_heard(compiler: &str, off: &str) {
     let Some(bench) = Bench::new(compiler) else { return };
-    let workshop = bench.workshop(MAKE);
-    let shop: &dyn Workshop = &workshop;
+    let builder = bench.builder(MAKE);
+    let shop: &dyn Builder = &builder;
     let plain = shop.build(&order("baseline", Guide::None)).unwrap();
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);

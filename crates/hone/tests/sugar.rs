@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use hone_binary::c_toolchain::CToolchain;
 use hone_binary::recipe::sugar::{self, BUILD_FOLDER, CMake, Make, Meson};
-use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
-use hone_binary::{Built, Guide, Order, Refusal, Workshop};
+use hone_binary::recipe::{Recipe, RecipeBuilder, RecipeRefusal};
+use hone_binary::{BuildRequest, Builder, Built, Guide, Refusal};
 use hone_tool::{Call, Runner, System, Tool};
 
 mod stage;
@@ -94,7 +94,7 @@ impl Bench {
         Some(Self { dir, system, family })
     }
 
-    fn workshop(&self, commands: &[Vec<String>], program: &str) -> RecipeWorkshop<'_> {
+    fn builder(&self, commands: &[Vec<String>], program: &str) -> RecipeBuilder<'_> {
         let recipe = Recipe {
             source: self.dir.path().join("toy"),
             commands: commands.to_vec(),
@@ -102,7 +102,7 @@ impl Bench {
             jobs: 2,
         };
         let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
-        RecipeWorkshop::new(&self.system, recipe, self.family.clone(), hone, &self.dir.path().join("work"))
+        RecipeBuilder::new(&self.system, recipe, self.family.clone(), hone, &self.dir.path().join("work"))
             .unwrap()
     }
 
@@ -116,32 +116,32 @@ impl Bench {
     }
 
     /// Runs the program, and answers what it says of itself.
-    fn run(&self, workshop: &RecipeWorkshop<'_>, built: &Built) -> String {
+    fn run(&self, builder: &RecipeBuilder<'_>, built: &Built) -> String {
         let call = Call::new("train", &built.executable, self.dir.path()).accept_status(1);
-        let env = workshop.training_env(&self.raw());
+        let env = builder.training_env(&self.raw());
         let call = env.into_iter().fold(call, |call, (name, value)| call.env(name, value));
         self.system.run(&call).unwrap().stdout_text().unwrap().trim().to_owned()
     }
 }
 
-fn order(variant: &str, guide: Guide) -> Order {
-    Order::plain(variant).guided(guide).with_relocs()
+fn order(variant: &str, guide: Guide) -> BuildRequest {
+    BuildRequest::plain(variant).guided(guide).with_relocs()
 }
 
 /// Plain, counting, shaped; the objects of the program and of its library saw the flags in each.
 fn is_built_in_all_variants(bench: &Bench, commands: &[Vec<String>], program: &str) {
-    let workshop = bench.workshop(commands, program);
+    let builder = bench.builder(commands, program);
     fs::create_dir_all(bench.raw()).unwrap();
-    let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
-    assert_eq!(bench.run(&workshop, &plain), "optimised", "{:?}", plain.commands);
-    let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
-    assert_eq!(bench.run(&workshop, &counting), "optimised");
-    let merged = workshop.merge(&[(bench.raw(), 1.0)]).unwrap();
-    let proven = workshop.prove_profile(&merged, &counting).unwrap();
+    let plain = builder.build(&order("baseline", Guide::None)).unwrap();
+    assert_eq!(bench.run(&builder, &plain), "optimised", "{:?}", plain.commands);
+    let counting = builder.build(&order("counting", Guide::Generate)).unwrap();
+    assert_eq!(bench.run(&builder, &counting), "optimised");
+    let merged = builder.merge(&[(bench.raw(), 1.0)]).unwrap();
+    let proven = builder.prove_profile(&merged, &counting).unwrap();
     assert_eq!(proven.proof.functions, 3, "{proven:?}");
-    let shaped = workshop.build(&order("shaped", Guide::Use(merged.path.clone()))).unwrap();
+    let shaped = builder.build(&order("shaped", Guide::Use(merged.path.clone()))).unwrap();
     // Both compilers were told to say which functions have no counts, or counts that do not fit.
-    let applied = workshop.prove_applied(&shaped, &plain, &proven).unwrap();
+    let applied = builder.prove_applied(&shaped, &plain, &proven).unwrap();
     let lost = (applied.discarded_functions, applied.missing_functions);
     assert_eq!(lost, (0, 0), "{applied:?}");
     for built in [&plain, &counting, &shaped] {
@@ -163,9 +163,9 @@ fn a_project_of_cmake_is_built_out_of_its_sources_and_without_its_cache() {
         let project = CMake { arguments: vec![flags], target: Some("toy".into()) };
         is_built_in_all_variants(&bench, &sugar::cmake(&project), &format!("{BUILD_FOLDER}/toy"));
         let own = CMake { arguments: vec!["-DCMAKE_BUILD_TYPE=Debug".into()], target: Some("toy".into()) };
-        let workshop = bench.workshop(&sugar::cmake(&own), &format!("{BUILD_FOLDER}/toy"));
-        let built = workshop.build(&order("debug", Guide::None)).unwrap();
-        assert_eq!(bench.run(&workshop, &built), "as written", "the user's own arguments win");
+        let builder = bench.builder(&sugar::cmake(&own), &format!("{BUILD_FOLDER}/toy"));
+        let built = builder.build(&order("debug", Guide::None)).unwrap();
+        assert_eq!(bench.run(&builder, &built), "as written", "the user's own arguments win");
     }
 }
 
@@ -177,9 +177,9 @@ fn a_project_of_meson_is_built_out_of_its_sources() {
         let project = Meson { arguments: vec![flags], target: Some("toy".into()) };
         is_built_in_all_variants(&bench, &sugar::meson(&project), &format!("{BUILD_FOLDER}/toy"));
         let own = Meson { arguments: vec!["--buildtype=debug".into()], target: Some("toy".into()) };
-        let workshop = bench.workshop(&sugar::meson(&own), &format!("{BUILD_FOLDER}/toy"));
-        let built = workshop.build(&order("debug", Guide::None)).unwrap();
-        assert_eq!(bench.run(&workshop, &built), "as written", "the user's own arguments win");
+        let builder = bench.builder(&sugar::meson(&own), &format!("{BUILD_FOLDER}/toy"));
+        let built = builder.build(&order("debug", Guide::None)).unwrap();
+        assert_eq!(bench.run(&builder, &built), "as written", "the user's own arguments win");
     }
 }
 
@@ -198,16 +198,16 @@ int main(int c, char **v) { int s = c; for (int i = 0; i < 100000; i++) s += hot
         write("meson.build", project);
         write("src/main.cc", source);
         let commands = sugar::meson(&Meson { arguments: vec![], target: Some("toy".into()) });
-        let workshop = bench.workshop(&commands, &format!("{BUILD_FOLDER}/toy"));
+        let builder = bench.builder(&commands, &format!("{BUILD_FOLDER}/toy"));
         fs::create_dir_all(bench.raw()).unwrap();
-        let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
-        let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
-        bench.run(&workshop, &counting);
-        let merged = workshop.merge(&[(bench.raw(), 1.0)]).unwrap();
-        let proven = workshop.prove_profile(&merged, &counting).unwrap();
+        let plain = builder.build(&order("baseline", Guide::None)).unwrap();
+        let counting = builder.build(&order("counting", Guide::Generate)).unwrap();
+        bench.run(&builder, &counting);
+        let merged = builder.merge(&[(bench.raw(), 1.0)]).unwrap();
+        let proven = builder.prove_profile(&merged, &counting).unwrap();
         write("src/main.cc", &source.replace("/* */", "for (int i = x & 1; i > 0; i--) x ^= 1;"));
-        let stale = workshop.build(&order("shaped", Guide::Use(merged.path))).unwrap();
-        let applied = workshop.prove_applied(&stale, &plain, &proven).unwrap();
+        let stale = builder.build(&order("shaped", Guide::Use(merged.path))).unwrap();
+        let applied = builder.prove_applied(&stale, &plain, &proven).unwrap();
         assert_eq!(applied.discarded_functions, 1, "{compiler}: {applied:?}");
         assert!(applied.discarded_weight > 0.1, "{compiler}: {applied:?}");
     }
@@ -224,7 +224,7 @@ fn a_library_that_the_program_would_not_find_is_refused_or_linked_into_it() {
         write("CMakeLists.txt", &CMAKE.replace("STATIC", "SHARED"));
         let program = format!("{BUILD_FOLDER}/toy");
         let build = |commands: Vec<Vec<String>>| {
-            bench.workshop(&commands, &program).build(&order("baseline", Guide::None))
+            bench.builder(&commands, &program).build(&order("baseline", Guide::None))
         };
         let meson = |arguments: &[&str]| {
             let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();

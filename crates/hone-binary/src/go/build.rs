@@ -17,7 +17,8 @@ use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
 use super::symbols;
 use super::target::GoTarget;
-use crate::build_request::{Guide, Order};
+use crate::build_request::{BuildRequest, Guide};
+use crate::builder::Builder;
 use crate::built::{Built, How, Merged, Proven, refuse_same_code};
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::digest::short;
@@ -25,7 +26,6 @@ use crate::elf::{file_facts, sha256_hex};
 use crate::lock::Lock;
 use crate::refusal::{Refusal, refuse_if};
 use crate::target_kind::TargetKind;
-use crate::workshop::Workshop;
 
 /// `-pgo` means what it means today since this version.
 const GO: Tool<'static> =
@@ -55,8 +55,8 @@ const MESSAGES: usize = 5;
 ///
 /// 1. [`GoPgo::prepare`], [`GoPgo::build_baseline`];
 /// 2. the caller loads the baseline and fetches profiles from it: Go needs no instrumented build;
-/// 3. [`Workshop::merge`] of the files, then [`Workshop::prove_profile`] against the baseline;
-/// 4. [`GoPgo::build_optimized`], then [`Workshop::prove_applied`].
+/// 3. [`Builder::merge`] of the files, then [`Builder::prove_profile`] against the baseline;
+/// 4. [`GoPgo::build_optimized`], then [`Builder::prove_applied`].
 pub struct GoPgo<'a> {
     pub(super) runner: &'a dyn Runner,
     pub(super) work: PathBuf,
@@ -124,17 +124,17 @@ impl<'a> GoPgo<'a> {
     /// Builds without a profile.
     ///
     /// # Errors
-    /// As [`Workshop::build`].
+    /// As [`Builder::build`].
     pub fn build_baseline(&self) -> Result<Built> {
-        self.build(&Order::plain("baseline"))
+        self.build(&BuildRequest::plain("baseline"))
     }
 
     /// Builds with a merged profile. To be called with a proven one only.
     ///
     /// # Errors
-    /// As [`Workshop::build`].
+    /// As [`Builder::build`].
     pub fn build_optimized(&self, merged: &Merged) -> Result<Built> {
-        self.build(&Order::plain("pgo").guided(Guide::Use(merged.path.clone())))
+        self.build(&BuildRequest::plain("pgo").guided(Guide::Use(merged.path.clone())))
     }
 
     /// Builds as a plain `go build` does, with the `default.pgo` of the main package.
@@ -151,24 +151,24 @@ impl<'a> GoPgo<'a> {
                 false => GoRefusal::Misplaced { found, wanted },
             }));
         }
-        let order = Order::plain("pgo");
-        let built = self.carry_out(&order, self.call_from(&order, &From::Auto, "pgo-auto"))?;
+        let request = BuildRequest::plain("pgo");
+        let built = self.carry_out(&request, self.call_from(&request, &From::Auto, "pgo-auto"))?;
         self.prove_named(&built.executable, &wanted)?;
         Ok(built)
     }
 
-    fn call(&self, order: &Order) -> (Call, PathBuf) {
-        let from = order.guide.profile().map_or(From::Off, From::File);
-        self.call_from(order, &from, &order.folder_name())
+    fn call(&self, request: &BuildRequest) -> (Call, PathBuf) {
+        let from = request.guide.profile().map_or(From::Off, From::File);
+        self.call_from(request, &from, &request.folder_name())
     }
 
-    fn call_from(&self, order: &Order, from: &From<'_>, folder: &str) -> (Call, PathBuf) {
+    fn call_from(&self, request: &BuildRequest, from: &From<'_>, folder: &str) -> (Call, PathBuf) {
         let name = self.main.import_path.rsplit('/').next().unwrap_or("program");
         let executable = self.work.join(folder).join(name);
-        (self.plan.build(&order.variant, from, order.link_seed, &executable), executable)
+        (self.plan.build(&request.variant, from, request.link_seed, &executable), executable)
     }
 
-    fn carry_out(&self, order: &Order, (call, executable): (Call, PathBuf)) -> Result<Built> {
+    fn carry_out(&self, request: &BuildRequest, (call, executable): (Call, PathBuf)) -> Result<Built> {
         let folder = executable.parent().unwrap_or(&self.work);
         fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
         // An older file would be taken for up to date by its build id alone.
@@ -177,7 +177,7 @@ impl<'a> GoPgo<'a> {
         let known = self.packages.iter().map(|package| package.import_path.clone()).collect();
         let compiled = diagnostics::compiled(&finished.stderr_text()?, &known);
         Ok(Built {
-            variant: order.variant.clone(),
+            variant: request.variant.clone(),
             facts: file_facts(&executable)?,
             executable,
             commands: vec![call.to_string()],
@@ -281,16 +281,16 @@ impl<'a> GoPgo<'a> {
     }
 }
 
-impl Workshop for GoPgo<'_> {
+impl Builder for GoPgo<'_> {
     fn kind(&self) -> TargetKind {
         TargetKind::Go
     }
 
-    /// The program's settings must name the profile of the order, and none when there is none.
-    fn build(&self, order: &Order) -> Result<Built> {
-        self.fits(order)?;
-        let built = self.carry_out(order, self.call(order))?;
-        match (order.guide.profile(), self.profile_of(&built.executable)?) {
+    /// The program's settings must name the profile of the request, and none when there is none.
+    fn build(&self, request: &BuildRequest) -> Result<Built> {
+        self.fits(request)?;
+        let built = self.carry_out(request, self.call(request))?;
+        match (request.guide.profile(), self.profile_of(&built.executable)?) {
             (Some(profile), _) => self.prove_named(&built.executable, profile)?,
             (None, Some(found)) => {
                 return Err(go(GoRefusal::ProfileInBaseline { binary: built.executable, found }));
@@ -300,9 +300,9 @@ impl Workshop for GoPgo<'_> {
         Ok(built)
     }
 
-    fn commands(&self, order: &Order) -> Result<Vec<String>> {
-        self.fits(order)?;
-        Ok(vec![self.call(order).0.to_string()])
+    fn commands(&self, request: &BuildRequest) -> Result<Vec<String>> {
+        self.fits(request)?;
+        Ok(vec![self.call(request).0.to_string()])
     }
 
     /// Nothing: the plain program is trained.

@@ -9,7 +9,7 @@ mod stack;
 
 use anyhow::{Result, bail};
 use hone_binary::go::GoPgo;
-use hone_binary::{Built, TargetKind, Workshop};
+use hone_binary::{Builder, Built, TargetKind};
 use hone_record::{GoAccount, VariantFacts};
 
 use super::steps::Steps;
@@ -42,7 +42,7 @@ impl Job<'_> {
         matches!(self.experiment.target.form, Form::Go(_))
     }
 
-    /// The workshop with all that only a Go module has. Made in the steps that need it: who has them behind him needs no Go.
+    /// The builder with all that only a Go module has. Made in the steps that need it: who has them behind him needs no Go.
     fn go_shop(&self) -> Result<GoPgo<'_>> {
         match &self.experiment.target.form {
             Form::Go(go) => GoPgo::prepare(self.runner, self.go_target(go)?, &self.work()),
@@ -62,17 +62,17 @@ impl Job<'_> {
     pub(super) fn look_at_go(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         profiles: &Profiles,
         found_profile: Option<String>,
     ) -> Result<Option<GoAccount>> {
-        if workshop.kind() != TargetKind::Go {
+        if builder.kind() != TargetKind::Go {
             return Ok(None);
         }
         let mut account = GoAccount { found_profile, ..GoAccount::default() };
         if let Some(taken) = of_all(profiles) {
             (account.hot_spots, account.findings) =
-                steps.run(Phase::Train, "hot-spots", || self.hot_spots(workshop, taken))?;
+                steps.run(Phase::Train, "hot-spots", || self.hot_spots(builder, taken))?;
         }
         Ok(Some(account))
     }

@@ -1,7 +1,7 @@
 //! Who spends what, and what stands out.
 
 use anyhow::Result;
-use hone_binary::Workshop;
+use hone_binary::Builder;
 use hone_binary::profile_store::{HotTable, Keeper};
 use hone_record::{HotSpot, HotSpots};
 
@@ -20,7 +20,7 @@ impl Job<'_> {
     /// Tables and findings of the merged CPU profile, and of the allocations under the same loads.
     pub(super) fn hot_spots(
         &self,
-        workshop: &dyn Workshop,
+        builder: &dyn Builder,
         taken: &Taken,
     ) -> Result<Told<(Vec<HotSpots>, Vec<String>)>> {
         let scratch = self.folder.scratch();
@@ -29,7 +29,7 @@ impl Job<'_> {
         let allocations = self.allocation_profiles("first");
         let without = match allocations.is_empty() {
             true => Some(no_allocations(&self.experiment.profile).to_owned()),
-            false => match workshop.merge(&allocations) {
+            false => match builder.merge(&allocations) {
                 Ok(merged) => {
                     profiles.push(merged.path);
                     None

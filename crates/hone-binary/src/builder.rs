@@ -1,15 +1,15 @@
 //! One seam for every way in which a program comes to be built: by Cargo, by the commands of its own build system, by `go`,
 //! or long ago by somebody else.
 //!
-//! An [`Order`] says which build is wanted, a [`Workshop`] makes it into a [`Built`]. What a kind of target can't have is
-//! refused before anything starts ([`Workshop::fits`]). BOLT stands beside: it takes a `Built` and gives another one.
+//! A [`BuildRequest`] says which build is wanted, a [`Builder`] makes it into a [`Built`]. What a kind of target can't have is
+//! refused before anything starts ([`Builder::fits`]). BOLT stands beside: it takes a `Built` and gives another one.
 //! The order of work, of which the training itself belongs to the caller:
 //!
-//! 1. [`Workshop::build`] of the plain order, and of one with [`Guide::Generate`] (Go: none, its plain program is trained);
-//! 2. the caller starts the counting program with [`Workshop::training_env`], loads it, and stops it; its counts are then
-//!    where [`Workshop::profile_files`] says;
-//! 3. [`Workshop::merge`], then [`Workshop::prove_profile`]: no build may use a profile that was not proven;
-//! 4. [`Workshop::build`] with [`Guide::Use`], then [`Workshop::prove_applied`].
+//! 1. [`Builder::build`] of the plain request, and of one with [`Guide::Generate`] (Go: none, its plain program is trained);
+//! 2. the caller starts the counting program with [`Builder::training_env`], loads it, and stops it; its counts are then
+//!    where [`Builder::profile_files`] says;
+//! 3. [`Builder::merge`], then [`Builder::prove_profile`]: no build may use a profile that was not proven;
+//! 4. [`Builder::build`] with [`Guide::Use`], then [`Builder::prove_applied`].
 //!
 //! For context-sensitive counts (clang) there is a second round in between: a build with [`Guide::CsGenerate`] and the proven
 //! profile, a second training, and a merge of the first merged profile *and* the second training.
@@ -21,14 +21,14 @@ use anyhow::Result;
 use hone_record::{Artifact, ProfileApplied, ToolReceipt};
 
 use crate::autofdo::Converter;
-use crate::build_request::{Guide, Order};
+use crate::build_request::{BuildRequest, Guide};
 use crate::built::{Built, Merged, Proven};
 use crate::capture::{ProfileFiles, Tally};
 use crate::refusal::Refusal;
 use crate::target_kind::TargetKind;
 
 /// Builds variants of one program, merges and proves their profiles.
-pub trait Workshop {
+pub trait Builder {
     /// Who builds.
     fn kind(&self) -> TargetKind;
 
@@ -40,35 +40,35 @@ pub trait Workshop {
         fits_guide(self.kind(), guide)
     }
 
-    /// Whether this kind of target can be built so; [`Workshop::can`] and the order's other wishes. Nothing is built.
+    /// Whether this kind of target can be built so; [`Builder::can`] and the request's other wishes. Nothing is built.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] with the reason and the way out.
-    fn fits(&self, order: &Order) -> Result<(), Refusal> {
-        self.can(&order.guide)?;
-        fits_flags(self.kind(), order)
+    fn fits(&self, request: &BuildRequest) -> Result<(), Refusal> {
+        self.can(&request.guide)?;
+        fits_flags(self.kind(), request)
     }
 
     /// Builds one variant. Orders with a profile are to be given with a proven one only.
     ///
     /// # Errors
-    /// A [`Refusal`] when the order does not fit or the result is not what was ordered; otherwise when the build fails.
-    fn build(&self, order: &Order) -> Result<Built>;
+    /// A [`Refusal`] when the request does not fit or the result is not what was requested; otherwise when the build fails.
+    fn build(&self, request: &BuildRequest) -> Result<Built>;
 
-    /// What [`Workshop::build`] would run, ready to paste. Nothing is carried out.
+    /// What [`Builder::build`] would run, ready to paste. Nothing is carried out.
     ///
     /// # Errors
-    /// A [`Refusal`] when the order does not fit.
-    fn commands(&self, order: &Order) -> Result<Vec<String>>;
+    /// A [`Refusal`] when the request does not fit.
+    fn commands(&self, request: &BuildRequest) -> Result<Vec<String>>;
 
     /// The environment of a counting program, so that its counts get into this folder. The folder must be empty for each
     /// training, and there when the program starts.
     fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)>;
 
-    /// Where the counts of a program will be that was started with [`Workshop::training_env`].
+    /// Where the counts of a program will be that was started with [`Builder::training_env`].
     fn profile_files(&self, built: &Built, raw: &Path) -> ProfileFiles;
 
-    /// Who turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Workshop::merge`] takes.
+    /// Who turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Builder::merge`] takes.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] where the compiler takes no samples; when the tool that converts them is missing, with its package.
@@ -180,30 +180,30 @@ fn fits_guide(kind: TargetKind, guide: &Guide) -> Result<(), Refusal> {
 }
 
 /// Which other wishes a kind of target can be granted.
-fn fits_flags(kind: TargetKind, order: &Order) -> Result<(), Refusal> {
+fn fits_flags(kind: TargetKind, request: &BuildRequest) -> Result<(), Refusal> {
     let refuse = |what, why, next| Err(Refusal::Unfit { kind, what, why, next });
     match kind {
-        TargetKind::Go if order.relocs => refuse(
+        TargetKind::Go if request.relocs => refuse(
             "relocations",
             "they are for BOLT, which does not rewrite Go programs",
             "leave out the variants relocs and bolt",
         ),
-        TargetKind::Go if !order.jump_tables => refuse(
+        TargetKind::Go if !request.jump_tables => refuse(
             "a build without jump tables",
             "they are for BOLT, which does not rewrite Go programs",
             "leave out the variant no-jump-tables",
         ),
-        TargetKind::Given if !order.jump_tables => refuse(
+        TargetKind::Given if !request.jump_tables => refuse(
             "a build without jump tables",
             "there are no sources to compile",
             "leave out the variant no-jump-tables, or name the sources as the target",
         ),
-        TargetKind::Given if order.link_seed.is_some() => refuse(
+        TargetKind::Given if request.link_seed.is_some() => refuse(
             "a link in another order",
             "there are no objects to link",
             "ask for one build only (builds = 1), or name the sources as the target",
         ),
-        TargetKind::Gcc if order.link_seed.is_some() => refuse(
+        TargetKind::Gcc if request.link_seed.is_some() => refuse(
             "a link in another order",
             "GNU ld can't shuffle functions, and another order of the objects is another order of their constructors",
             "ask for one build only (builds = 1), or say compiler = \"clang\"",
@@ -235,11 +235,11 @@ mod tests {
         assert_eq!(takes(TargetKind::Given), [true, false, false, false, false, false]);
 
         let wishes = [
-            Order::plain("x").with_relocs(),
-            Order::plain("x").without_jump_tables(),
-            Order::plain("x").seeded(1),
+            BuildRequest::plain("x").with_relocs(),
+            BuildRequest::plain("x").without_jump_tables(),
+            BuildRequest::plain("x").seeded(1),
         ];
-        let takes = |kind| wishes.iter().map(|order| fits_flags(kind, order).is_ok()).collect::<Vec<_>>();
+        let takes = |kind| wishes.iter().map(|request| fits_flags(kind, request).is_ok()).collect::<Vec<_>>();
         assert_eq!(takes(TargetKind::Cargo), [true, true, true]);
         assert_eq!(takes(TargetKind::Clang), [true, true, true]);
         assert_eq!(takes(TargetKind::Gcc), [true, true, false]);

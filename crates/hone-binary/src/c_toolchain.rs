@@ -109,12 +109,12 @@ impl CToolchain {
     fn of(runner: &dyn Runner, found: &Found, name: &str) -> anyhow::Result<Self> {
         let cc = found.path().canonicalize()?;
         let receipt = tool_at(&cc, name).receipt_of()?;
-        match Kind::of(&receipt.version) {
-            Some((Kind::Clang, major)) if major < *CLANG_MAJORS.start() => {
+        match CompilerKind::of(&receipt.version) {
+            Some((CompilerKind::Clang, major)) if major < *CLANG_MAJORS.start() => {
                 Err(refused(CToolchainRefusal::TooOld { name: name.to_owned(), major }))
             }
-            Some((Kind::Clang, major)) => clang_toolchain(runner, cc, major, receipt),
-            Some((Kind::Gcc, major)) => gcc_toolchain(cc, major, receipt),
+            Some((CompilerKind::Clang, major)) => clang_toolchain(runner, cc, major, receipt),
+            Some((CompilerKind::Gcc, major)) => gcc_toolchain(cc, major, receipt),
             None => Err(refused(CToolchainRefusal::Unknown { name: name.to_owned(), says: receipt.version })),
         }
     }
@@ -200,12 +200,12 @@ impl At<'_> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CompilerKind {
     Clang,
     Gcc,
 }
 
-impl Kind {
+impl CompilerKind {
     /// Kind and major version by the line of `--version` that has the number.
     fn of(says: &str) -> Option<(Self, u32)> {
         if let Some((_, number)) = says.split_once("clang version ") {
@@ -346,13 +346,13 @@ mod tests {
 
     #[test]
     fn compilers_are_known_by_what_they_say() {
-        let check = |says, expected| assert_eq!(Kind::of(says), expected, "{says}");
-        check("Debian clang version 22.1.8 (1~deb12u1)", Some((Kind::Clang, 22)));
-        check("clang version 19.1.7", Some((Kind::Clang, 19)));
-        check("Apple clang version 15.0.0 (clang-1500.3.9.4)", Some((Kind::Clang, 15)));
-        check("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", Some((Kind::Gcc, 12)));
-        check("x86_64-linux-gnu-gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0", Some((Kind::Gcc, 12)));
-        check("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", Some((Kind::Gcc, 11)));
+        let check = |says, expected| assert_eq!(CompilerKind::of(says), expected, "{says}");
+        check("Debian clang version 22.1.8 (1~deb12u1)", Some((CompilerKind::Clang, 22)));
+        check("clang version 19.1.7", Some((CompilerKind::Clang, 19)));
+        check("Apple clang version 15.0.0 (clang-1500.3.9.4)", Some((CompilerKind::Clang, 15)));
+        check("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", Some((CompilerKind::Gcc, 12)));
+        check("x86_64-linux-gnu-gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0", Some((CompilerKind::Gcc, 12)));
+        check("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", Some((CompilerKind::Gcc, 11)));
         check("ccache version 4.8", None);
         check("GNU ld (GNU Binutils for Debian) 2.40", None);
     }
@@ -417,7 +417,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(text in "(clang version |gcc|-|\\(|\\)| |[0-9.]{0,9}|é){0,12}") {
-            let _ = (Kind::of(&text), major_of(&text), sibling(&text, "g++"));
+            let _ = (CompilerKind::of(&text), major_of(&text), sibling(&text, "g++"));
         }
     }
 }

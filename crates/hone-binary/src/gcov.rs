@@ -414,7 +414,7 @@ fn read_note(merged: &Path) -> Result<Noted> {
 
 /// What gcc said while it used counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct GccMessages {
     /// Functions whose counts were thrown away, as gcc writes them, and where it says that they begin.
     pub(crate) mismatched: BTreeMap<String, String>,
     /// Functions without counts.
@@ -427,8 +427,8 @@ pub(crate) struct Told {
 
 /// Reads gcc's warnings about counts. They are in English and without colours, for which the stand-ins care; names stand in
 /// quotes, which are others in other character sets.
-pub(crate) fn told(logs: &[String]) -> Told {
-    let mut told = Told::default();
+pub(crate) fn told(logs: &[String]) -> GccMessages {
+    let mut told = GccMessages::default();
     for line in logs.iter().flat_map(|log| log.lines()) {
         let Some(name) = quoted(line).map(str::to_owned) else { continue };
         if line.contains("profile count data file not found") {
@@ -644,7 +644,7 @@ mod tests {
             c.c:3:1: warning: unused variable 'x' [-Wunused-variable]\n";
         let told = told(&[log.to_owned(), log.to_owned()]);
         let one = |text: &str| BTreeSet::from([text.to_owned()]);
-        let expected = Told {
+        let expected = GccMessages {
             mismatched: [("hot".to_owned(), "a.c:9:6".to_owned())].into(),
             missing_functions: one("fresh"),
             missing_files: one("/w/b.gcda"),

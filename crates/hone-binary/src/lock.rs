@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::bolt::preflight;
-use crate::profile_store::format::Kind;
+use crate::profile_store::format::StoredFormat;
 
 /// The version that is written, and the only one that is read.
 pub const LOCK_VERSION: u32 = 1;
@@ -107,7 +107,7 @@ pub struct Lock {
 #[serde(deny_unknown_fields)]
 pub struct LockedProfile {
     /// Its form.
-    pub kind: Kind,
+    pub kind: StoredFormat,
     /// SHA-256 of the file, hex.
     pub sha256: String,
     /// Size of the file.
@@ -512,7 +512,7 @@ mod tests {
 
     fn profile_of(bytes: &[u8]) -> LockedProfile {
         LockedProfile {
-            kind: Kind::Fdata,
+            kind: StoredFormat::Fdata,
             sha256: crate::elf::sha256_hex(bytes),
             bytes: bytes.len() as u64,
             level: "branches".to_owned(),

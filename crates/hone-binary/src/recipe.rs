@@ -167,7 +167,7 @@ fn guide_flags(toolchain: &CToolchain, guide: &Guide) -> Vec<String> {
 }
 
 /// Where a variant is built.
-struct Place {
+struct VariantFolders {
     folder: PathBuf,
     /// The copy of the sources.
     source: PathBuf,
@@ -218,16 +218,21 @@ impl<'a> RecipeBuilder<'a> {
         self
     }
 
-    fn place(&self, request: &BuildRequest) -> Place {
+    fn place(&self, request: &BuildRequest) -> VariantFolders {
         let folder = self.work.join(&request.variant);
-        Place { source: folder.join("source"), names: folder.join("bin"), aids: folder.join("aids"), folder }
+        VariantFolders {
+            source: folder.join("source"),
+            names: folder.join("bin"),
+            aids: folder.join("aids"),
+            folder,
+        }
     }
 
     fn profile_kind(&self) -> ProfileKind {
         if self.toolchain.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov }
     }
 
-    fn orders(&self, request: &BuildRequest, place: &Place) -> Orders {
+    fn orders(&self, request: &BuildRequest, place: &VariantFolders) -> Orders {
         let mut orders = Orders::new(&self.toolchain, &place.folder);
         (orders.compile, orders.link) = flags(&self.toolchain, request);
         if request.guide != Guide::None {
@@ -250,7 +255,7 @@ impl<'a> RecipeBuilder<'a> {
     }
 
     /// A fresh copy of the sources; what an earlier build of this name has left is removed.
-    fn lay_out(&self, request: &BuildRequest, place: &Place) -> Result<()> {
+    fn lay_out(&self, request: &BuildRequest, place: &VariantFolders) -> Result<()> {
         let folder = &place.folder;
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("{} can't be removed", folder.display()))?;

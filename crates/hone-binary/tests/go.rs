@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hone_binary::bolt::{BoltRefusal, Input};
 use hone_binary::go::{
-    BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Wanted,
-    capture, of_allocations, of_cpu, table, weights_for_shares,
+    BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile,
+    ProfileRequest, capture, of_allocations, of_cpu, table, weights_for_shares,
 };
 use hone_binary::{BuildRequest, Builder, Guide, How, Merged, Proven, Refusal, TargetKind};
 use hone_tool::{Call, Runner, Session, System, Tool};
@@ -523,10 +523,11 @@ fn the_example_service_is_captured_in_two_formats_and_optimised() {
     let (service, address, profiles) = serve(&bench, &baseline.executable);
 
     // A sample now and then is of the runtime's own housekeeping.
-    let mut asked = (0..5).map(|_| capture(&profiles, Wanted::Cpu { seconds: 1 }, &bench.path("idle")));
+    let mut asked =
+        (0..5).map(|_| capture(&profiles, ProfileRequest::Cpu { seconds: 1 }, &bench.path("idle")));
     let idle = asked.find_map(Result::err).expect("a second in which nothing ran");
     assert!(matches!(refusal(&idle), GoRefusal::Hollow { .. }), "{idle:#}");
-    let window = Wanted::Cpu { seconds: 2 };
+    let window = ProfileRequest::Cpu { seconds: 2 };
     let formats = ["binary", "json"];
     let captured = formats.map(|format| {
         under_load(&bench, &load, &address, format, || {
@@ -539,12 +540,12 @@ fn the_example_service_is_captured_in_two_formats_and_optimised() {
             "{window:?}"
         );
     }
-    let since_start = Wanted::Allocations { seconds: None };
+    let since_start = ProfileRequest::Allocations { seconds: None };
     let allocations = capture(&profiles, since_start, &bench.path("allocs")).unwrap();
     assert!(table(&read(&allocations.file), "alloc_space").unwrap().total > 0);
     let none = capture(
         &profiles.replace("127.0.0.1", "localhost"),
-        Wanted::Allocations { seconds: Some(1) },
+        ProfileRequest::Allocations { seconds: Some(1) },
         &bench.path("delta"),
     );
     assert!(
@@ -598,8 +599,11 @@ fn the_example_kfake_speaks_kafka_and_ends_well() {
     let mut answer = [0; 10];
     kafka.read_exact(&mut answer).unwrap();
     assert_eq!(answer[4..], [0, 0, 0, 7, 0, 0], "the correlation id and no error");
-    let heap =
-        capture(&format!("http://{}", words[3]), Wanted::Allocations { seconds: None }, &bench.path("heap"));
+    let heap = capture(
+        &format!("http://{}", words[3]),
+        ProfileRequest::Allocations { seconds: None },
+        &bench.path("heap"),
+    );
     assert!(
         heap.is_ok() || matches!(refusal(heap.as_ref().unwrap_err()), GoRefusal::Hollow { .. }),
         "{heap:?}"

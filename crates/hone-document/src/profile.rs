@@ -256,7 +256,7 @@ pub(super) fn name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hone_binary::profile_store::{Kind, Lost};
+    use hone_binary::profile_store::{Lost, StoredFormat};
 
     use super::*;
 
@@ -272,7 +272,7 @@ mod tests {
         let lost = Lost { name: "server::parse".into(), weight: 12, share: 0.12, why: Why::Changed };
         let check = Check {
             profile: "p.profdata".into(),
-            kind: Kind::Profdata,
+            kind: StoredFormat::Profdata,
             program: "server".into(),
             compared: "names",
             unit: "counts",
@@ -304,7 +304,7 @@ mod tests {
     fn a_difference_tells_both_directions() {
         let moved = |name: &str, before, after| Moved { name: name.into(), before, after };
         let found = Difference {
-            kind: Kind::Pprof,
+            kind: StoredFormat::Pprof,
             before: "a".into(),
             after: "b".into(),
             weight_before: 1,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::Origin;
 use hone_binary::lock::{Lock, LockedProfile, LockedProgram, LockedTraining, sha256_of};
-use hone_binary::profile_store::Kind;
+use hone_binary::profile_store::StoredFormat;
 use hone_store::{LARGEST_OBJECT_BYTES, Store};
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ pub struct Kept {
     pub kind: KindName,
 }
 
-/// [`Kind`] with an order, by its name.
+/// [`StoredFormat`] with an order, by its name.
 pub(crate) type KindName = &'static str;
 
 /// What is there of one build.
@@ -110,7 +110,7 @@ pub struct Choice {
     /// Of each host only its newest, so many.
     pub last: Option<usize>,
     /// The kind of profile.
-    pub kind: Option<Kind>,
+    pub kind: Option<StoredFormat>,
 }
 
 /// The place.
@@ -120,7 +120,7 @@ pub struct Depot {
 }
 
 impl Kept {
-    fn new(host: &str, sha256: &str, kind: Kind) -> Self {
+    fn new(host: &str, sha256: &str, kind: StoredFormat) -> Self {
         let sha256 = sha256.chars().take(SHORT).collect();
         Self { pushed_unix_ms: now_unix_ms(), host: host.to_owned(), sha256, kind: kind.name() }
     }
@@ -133,8 +133,9 @@ impl Kept {
     /// `None` of what is no profile.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, ending) = name.rsplit_once('.')?;
-        let kind =
-            [Kind::Profdata, Kind::Fdata, Kind::Pprof].into_iter().find(|kind| kind.name() == ending)?;
+        let kind = [StoredFormat::Profdata, StoredFormat::Fdata, StoredFormat::Pprof]
+            .into_iter()
+            .find(|kind| kind.name() == ending)?;
         let (at, rest) = stem.split_once('_')?;
         let (host, sha256) = rest.rsplit_once('_')?;
         let is_hex = sha256.len() == SHORT && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -333,8 +334,10 @@ impl Depot {
         if !lock.profile.sha256.starts_with(&kept.sha256) {
             bail!("{name} in {} has the lock of another profile", store.address());
         }
-        if let Some(note) =
-            (kept.kind == Kind::Fdata.name()).then(|| store.get(&beside(&name, NOTE))).transpose()?.flatten()
+        if let Some(note) = (kept.kind == StoredFormat::Fdata.name())
+            .then(|| store.get(&beside(&name, NOTE)))
+            .transpose()?
+            .flatten()
         {
             write_whole(&Origin::note(&file), &note)?;
         }
@@ -435,7 +438,7 @@ fn put_whole(
         }
     };
     let note = Origin::note(file);
-    if kind == Kind::Fdata && note.exists() {
+    if kind == StoredFormat::Fdata && note.exists() {
         store.put(&beside(name, NOTE), read(&note)?)?;
     }
     store.put(&beside(name, LOCK), lock.to_text().into_bytes())?;
@@ -613,13 +616,13 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn kept(at: u64, host: &str, of: char, kind: Kind) -> Kept {
+    fn kept(at: u64, host: &str, of: char, kind: StoredFormat) -> Kept {
         Kept { pushed_unix_ms: at, ..Kept::new(host, &of.to_string().repeat(64), kind) }
     }
 
     #[test]
     fn names_are_read_back_and_nothing_else_is_one() {
-        let one = kept(1_700_000_000_000, "node-7.eu.example", 'a', Kind::Fdata);
+        let one = kept(1_700_000_000_000, "node-7.eu.example", 'a', StoredFormat::Fdata);
         assert_eq!(one.name(), "1700000000000_node-7.eu.example_aaaaaaaaaaaaaaaa.fdata");
         assert_eq!(Kept::parse(&one.name()), Some(one.clone()));
         for name in [
@@ -677,7 +680,7 @@ mod tests {
     }
 
     /// When those were pushed that are chosen.
-    fn times(all: &[Kept], last: Option<usize>, kind: Option<Kind>) -> Vec<u64> {
+    fn times(all: &[Kept], last: Option<usize>, kind: Option<StoredFormat>) -> Vec<u64> {
         let choice = Choice { last, kind, ..Choice::default() };
         newest(all.to_vec(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
     }
@@ -685,26 +688,26 @@ mod tests {
     #[test]
     fn the_newest_of_each_host_are_chosen() {
         let all = vec![
-            kept(3, "a", '3', Kind::Fdata),
-            kept(1, "a", '1', Kind::Fdata),
-            kept(2, "a", '2', Kind::Pprof),
-            kept(9, "b", '9', Kind::Fdata),
+            kept(3, "a", '3', StoredFormat::Fdata),
+            kept(1, "a", '1', StoredFormat::Fdata),
+            kept(2, "a", '2', StoredFormat::Pprof),
+            kept(9, "b", '9', StoredFormat::Fdata),
         ];
         assert_eq!(times(&all, None, None), [1, 2, 3, 9]);
         assert_eq!(times(&all, Some(1), None), [3, 9]);
-        assert_eq!(times(&all, Some(2), Some(Kind::Fdata)), [1, 3, 9]);
-        assert_eq!(times(&all, None, Some(Kind::Pprof)), [2]);
+        assert_eq!(times(&all, Some(2), Some(StoredFormat::Fdata)), [1, 3, 9]);
+        assert_eq!(times(&all, None, Some(StoredFormat::Pprof)), [2]);
     }
 
     /// Two pushes of one profile at the same time: neither has seen the other's.
     #[test]
     fn a_profile_that_was_pushed_twice_counts_once() {
         let all = vec![
-            kept(5, "a", '1', Kind::Fdata),
-            kept(4, "a", '1', Kind::Fdata),
-            kept(3, "a", '0', Kind::Fdata),
-            kept(5, "b", '1', Kind::Fdata),
-            kept(6, "a", '1', Kind::Pprof),
+            kept(5, "a", '1', StoredFormat::Fdata),
+            kept(4, "a", '1', StoredFormat::Fdata),
+            kept(3, "a", '0', StoredFormat::Fdata),
+            kept(5, "b", '1', StoredFormat::Fdata),
+            kept(6, "a", '1', StoredFormat::Pprof),
         ];
         assert_eq!(times(&all, None, None), [3, 4, 5, 6]);
         assert_eq!(times(&all, Some(2), None), [4, 5, 6]);

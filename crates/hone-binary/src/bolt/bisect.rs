@@ -17,7 +17,7 @@ pub enum Verdict {
 
 /// The search's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Bisection {
     /// What was found.
     pub verdict: Verdict,
     /// Builds that the oracle was asked for.
@@ -63,10 +63,10 @@ pub fn find_culprits<E>(
     candidates: &[String],
     limit: u32,
     mut works: impl FnMut(&[String]) -> Result<bool, E>,
-) -> Result<Found, E> {
+) -> Result<Bisection, E> {
     let mut asked = LimitedOracle { oracle: &mut works, builds: 0, limit };
     let verdict = search(candidates, &mut asked)?;
-    Ok(Found { verdict, builds: asked.builds })
+    Ok(Bisection { verdict, builds: asked.builds })
 }
 
 fn search<E>(candidates: &[String], asked: &mut LimitedOracle<'_, E>) -> Result<Verdict, E> {
@@ -139,7 +139,7 @@ mod tests {
         (0..count).map(|at| format!("f{at}")).collect()
     }
 
-    fn find(count: usize, culprits: &[usize], limit: u32) -> Found {
+    fn find(count: usize, culprits: &[usize], limit: u32) -> Bisection {
         let candidates = names(count);
         let wanted: Vec<String> = culprits.iter().map(|at| format!("f{at}")).collect();
         let works = |skip: &[String]| Ok::<_, Infallible>(wanted.iter().all(|name| skip.contains(name)));
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn no_culprit_is_invented() {
-        assert_eq!(find(10, &[], 100), Found { verdict: Verdict::NothingWrong, builds: 1 });
+        assert_eq!(find(10, &[], 100), Bisection { verdict: Verdict::NothingWrong, builds: 1 });
         let candidates = names(10);
         let hopeless = find_culprits(&candidates, 100, |_| Ok::<_, Infallible>(false)).unwrap();
-        assert_eq!(hopeless, Found { verdict: Verdict::NotByFunctions, builds: 2 });
+        assert_eq!(hopeless, Bisection { verdict: Verdict::NotByFunctions, builds: 2 });
         let nobody = find_culprits(&[], 100, |_| Ok::<_, Infallible>(false)).unwrap();
         assert_eq!(nobody.verdict, Verdict::NotByFunctions);
     }

@@ -176,7 +176,7 @@ impl Head {
 
 /// A place in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct CodeLocation<'a> {
     /// 0 no symbol, 1 a symbol, 2 a local symbol; 3, 4, 5 the same in a memory record.
     pub kind: u8,
     /// The name as it stands there, with its backslashes, `/1` of local symbols and `@PLT`.
@@ -185,7 +185,7 @@ pub struct Place<'a> {
     pub offset: u64,
 }
 
-impl Place<'_> {
+impl CodeLocation<'_> {
     /// Whether the name is that of a symbol.
     pub fn is_symbol(&self) -> bool {
         !matches!(self.kind, 0 | 3)
@@ -206,9 +206,9 @@ pub enum Record<'a> {
     /// A taken branch, or a call.
     Branch {
         /// Where it is.
-        from: Place<'a>,
+        from: CodeLocation<'a>,
         /// Where it goes.
-        to: Place<'a>,
+        to: CodeLocation<'a>,
         /// How often it was predicted wrongly.
         mispredicted: u64,
         /// How often it was taken.
@@ -217,16 +217,16 @@ pub enum Record<'a> {
     /// An instruction at which a sample was taken.
     Sample {
         /// The instruction.
-        at: Place<'a>,
+        at: CodeLocation<'a>,
         /// Samples.
         count: u64,
     },
     /// An access to memory.
     Memory {
         /// The instruction.
-        at: Place<'a>,
+        at: CodeLocation<'a>,
         /// What it reads or writes.
-        data: Place<'a>,
+        data: CodeLocation<'a>,
         /// Samples.
         count: u64,
     },
@@ -241,7 +241,7 @@ impl<'a> Record<'a> {
     }
 
     /// The code that it counts.
-    pub fn place(&self) -> Place<'a> {
+    pub fn place(&self) -> CodeLocation<'a> {
         match self {
             Self::Branch { from, .. } => *from,
             Self::Sample { at, .. } | Self::Memory { at, .. } => *at,
@@ -298,7 +298,7 @@ impl<'a> Record<'a> {
 }
 
 /// Takes `K NAME OFF ` from the front.
-fn place<'a>(rest: &mut &'a [u8]) -> Result<Place<'a>, &'static str> {
+fn place<'a>(rest: &mut &'a [u8]) -> Result<CodeLocation<'a>, &'static str> {
     let (kind, after) = match *rest {
         [kind @ b'0'..=b'5', b' ', after @ ..] => (kind - b'0', after),
         _ => return Err("no kind of place, 0 to 5"),
@@ -324,7 +324,7 @@ fn place<'a>(rest: &mut &'a [u8]) -> Result<Place<'a>, &'static str> {
     let value = |byte: &u8| u64::from(char::from(*byte).to_digit(16).unwrap_or(0));
     let offset = after[..digits].iter().fold(0, |sum, byte| sum << 4 | value(byte));
     *rest = &after[digits + 1..];
-    Ok(Place { kind, name, offset })
+    Ok(CodeLocation { kind, name, offset })
 }
 
 /// A decimal number at the front, and its length. `None` when there is none, or it is larger than BOLT reads.
@@ -1079,8 +1079,8 @@ mod tests {
             assert_eq!(written, text, "{}", String::from_utf8_lossy(text));
         }
         let first = Reader::new(BRANCHES).nth(1).unwrap().unwrap();
-        let from = Place { kind: 2, name: b"step/1", offset: 0x1f };
-        let to = Place { kind: 0, name: b"[unknown]", offset: 0 };
+        let from = CodeLocation { kind: 2, name: b"step/1", offset: 0x1f };
+        let to = CodeLocation { kind: 0, name: b"[unknown]", offset: 0 };
         assert_eq!(first, Record::Branch { from, to, mispredicted: 0, count: 7 });
         assert!(from.is_symbol() && !to.is_symbol());
         let events = Reader::new(texts[2]).head().samples.clone().unwrap();

@@ -146,7 +146,7 @@ pub(super) fn refused<T>(refusal: BoltRefusal) -> Result<T> {
 mod tests {
     use super::*;
     use crate::lock::{LockedProfile, LockedProgram};
-    use crate::profile_store::format::Kind;
+    use crate::profile_store::format::StoredFormat;
 
     fn input(build_id: Option<&str>, sha256: &str) -> Input {
         Input {
@@ -175,8 +175,15 @@ mod tests {
             let (sha256, bytes) = crate::lock::sha256_of(&file).unwrap();
             let level = "branches".to_owned();
             let (functions, total_count, max_count) = (1, 1, 1);
-            let profile =
-                LockedProfile { kind: Kind::Fdata, sha256, bytes, level, functions, total_count, max_count };
+            let profile = LockedProfile {
+                kind: StoredFormat::Fdata,
+                sha256,
+                bytes,
+                level,
+                functions,
+                total_count,
+                max_count,
+            };
             Lock::new(profile, programs, Vec::new()).write(&file).unwrap();
         };
         let program = |build_id: Option<&str>, sha256: &str| LockedProgram {

@@ -28,7 +28,7 @@ const USUAL_PATH: &str = "/debug/pprof/";
 /// Which profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wanted {
+pub enum ProfileRequest {
     /// Where the CPU went, over this many seconds.
     Cpu {
         /// Length of the window.
@@ -112,7 +112,7 @@ fn next_after(status: u16, said: &str) -> &'static str {
 ///
 /// # Errors
 /// A [`FetchError`], or a [`GoRefusal`] when the answer is no profile or has no samples.
-pub fn capture(base: &str, wanted: Wanted, file: &Path) -> Result<Captured> {
+pub fn capture(base: &str, wanted: ProfileRequest, file: &Path) -> Result<Captured> {
     capture_unless(base, wanted, file, &|| false)
 }
 
@@ -123,7 +123,7 @@ pub fn capture(base: &str, wanted: Wanted, file: &Path) -> Result<Captured> {
 /// As [`capture`], and [`WebError::GivenUp`].
 pub fn capture_unless(
     base: &str,
-    wanted: Wanted,
+    wanted: ProfileRequest,
     file: &Path,
     given_up: &dyn Fn() -> bool,
 ) -> Result<Captured> {
@@ -149,10 +149,10 @@ pub fn capture_unless(
     })
 }
 
-fn limit_of(wanted: Wanted) -> Duration {
+fn limit_of(wanted: ProfileRequest) -> Duration {
     let window = match wanted {
-        Wanted::Cpu { seconds } => seconds,
-        Wanted::Allocations { seconds } => seconds.unwrap_or(0),
+        ProfileRequest::Cpu { seconds } => seconds,
+        ProfileRequest::Allocations { seconds } => seconds.unwrap_or(0),
     };
     Duration::from_secs(u64::from(window)) + GRACE
 }
@@ -194,10 +194,10 @@ fn stack_in(text: &str) -> Option<u64> {
 ///
 /// # Errors
 /// [`FetchError::Address`].
-pub fn profile_url(base: &str, wanted: Wanted) -> Result<Url, FetchError> {
+pub fn profile_url(base: &str, wanted: ProfileRequest) -> Result<Url, FetchError> {
     let (name, seconds) = match wanted {
-        Wanted::Cpu { seconds } => ("profile", Some(seconds)),
-        Wanted::Allocations { seconds } => ("allocs", seconds),
+        ProfileRequest::Cpu { seconds } => ("profile", Some(seconds)),
+        ProfileRequest::Allocations { seconds } => ("allocs", seconds),
     };
     if seconds == Some(0) {
         let reason = "a window of 0 seconds holds nothing".to_owned();
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    const CPU: Wanted = Wanted::Cpu { seconds: 30 };
+    const CPU: ProfileRequest = ProfileRequest::Cpu { seconds: 30 };
 
     /// A server that answers one question with these bytes, after a while.
     fn answering(answer: &[u8], after: Duration) -> (Url, thread::JoinHandle<String>) {
@@ -292,10 +292,10 @@ mod tests {
             |base, wanted, expected| assert_eq!(profile_url(base, wanted).unwrap().as_str(), expected);
         check("http://127.0.0.1:6060", CPU, "http://127.0.0.1:6060/debug/pprof/profile?seconds=30");
         check("http://[::1]:6060/own/pprof", CPU, "http://[::1]:6060/own/pprof/profile?seconds=30");
-        check("http://h/", Wanted::Allocations { seconds: None }, "http://h/debug/pprof/allocs");
+        check("http://h/", ProfileRequest::Allocations { seconds: None }, "http://h/debug/pprof/allocs");
         check(
             "http://h/?x=1",
-            Wanted::Allocations { seconds: Some(5) },
+            ProfileRequest::Allocations { seconds: Some(5) },
             "http://h/debug/pprof/allocs?seconds=5",
         );
         let refused = |base, reason: &str| {
@@ -304,7 +304,7 @@ mod tests {
         };
         refused("ftp://h", "its scheme is ftp, and only http and https are spoken");
         refused("127.0.0.1:6060", "give an address like http://127.0.0.1:6060");
-        assert!(profile_url("http://h", Wanted::Cpu { seconds: 0 }).is_err());
+        assert!(profile_url("http://h", ProfileRequest::Cpu { seconds: 0 }).is_err());
     }
 
     /// Nothing sends it, and what is asked stands in errors, on the screen and in records.
@@ -324,7 +324,8 @@ mod tests {
             let error = profile_url(url, CPU).unwrap_err().to_string();
             assert!(error.contains("can't be asked") && !error.contains("secret"), "{error}");
         }
-        let nothing = profile_url("http://ada:secret@h", Wanted::Cpu { seconds: 0 }).unwrap_err().to_string();
+        let nothing =
+            profile_url("http://ada:secret@h", ProfileRequest::Cpu { seconds: 0 }).unwrap_err().to_string();
         assert!(nothing.contains("0 seconds") && !nothing.contains("secret"), "{nothing}");
     }
 

@@ -25,7 +25,7 @@ pub const ALLOCATOR_LEAST_PERCENT: f64 = 10.0;
 
 /// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, as the profile names it.
     pub file: String,
     /// Line, counted from 1.
@@ -46,13 +46,13 @@ pub enum Finding {
         /// Its cumulative share.
         cumulative_percent: f64,
         /// The call that leads to it from inside the loop.
-        called_at: Place,
+        called_at: SourceLine,
         /// The loop.
-        loop_at: Place,
+        loop_at: SourceLine,
         /// Calls between the loop and the function.
         frames_up: usize,
         /// A loop of its own in which it spends most: then the work is the product of both.
-        own_loop: Option<Place>,
+        own_loop: Option<SourceLine>,
     },
     /// Much CPU goes into allocating and collecting.
     Garbage {
@@ -76,11 +76,11 @@ pub enum Finding {
         /// The most used way to it, outermost first, the function itself last; without Go's own library.
         path: Vec<String>,
         /// The line that allocates most.
-        at: Place,
+        at: SourceLine,
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.file, self.line)
     }
@@ -190,15 +190,15 @@ impl Look<'_> {
         is_standard(package_of(name), self.own)
     }
 
-    fn place(&self, line: Line) -> Place {
-        Place { file: self.profile.functions[line.function].file.clone(), line: line.line }
+    fn place(&self, line: Line) -> SourceLine {
+        SourceLine { file: self.profile.functions[line.function].file.clone(), line: line.line }
     }
 
     /// The loop in which a line runs, inside its own function.
-    fn loop_of(&self, line: Line, source: &dyn Fn(&str) -> Option<String>) -> Option<Place> {
+    fn loop_of(&self, line: Line, source: &dyn Fn(&str) -> Option<String>) -> Option<SourceLine> {
         let function = &self.profile.functions[line.function];
         let at = loop_around(&source(&function.file)?, function.start_line, line.line)?;
-        Some(Place { file: function.file.clone(), line: at })
+        Some(SourceLine { file: function.file.clone(), line: at })
     }
 
     fn walkers(&self, table: &Table, source: &dyn Fn(&str) -> Option<String>) -> Vec<Finding> {

@@ -26,9 +26,9 @@ mod wire;
 pub use bench::{BenchLine, BenchPlan, BenchResult, LEAST_ROUNDS, Pairs, parse as parse_benchmarks};
 pub use build::{DEFAULT_PGO, GoPgo, Placed, left_beside};
 pub use diagnostics::Decisions;
-pub use fetch::{Captured, FetchError, StackGauge, Wanted, capture, capture_unless, profile_url};
+pub use fetch::{Captured, FetchError, ProfileRequest, StackGauge, capture, capture_unless, profile_url};
 pub use findings::{
-    ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,
+    ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, SIDE_BRANCH_MOST_OF_CALLER, SourceLine,
     WALKER_LEAST_CUMULATIVE_PERCENT, WALKER_MOST_FLAT_OF_CUMULATIVE, WALKER_MOST_FRAMES_UP, of_allocations,
     of_cpu,
 };

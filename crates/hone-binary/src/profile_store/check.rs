@@ -8,7 +8,7 @@ use hone_tool::Call;
 use serde::Serialize;
 
 use super::fault::StoreFault;
-use super::format::Kind;
+use super::format::StoredFormat;
 use super::keeper::Keeper;
 use super::opened::{Contents, Opened, share, weights};
 use super::{counting, profdata};
@@ -55,7 +55,7 @@ pub struct Check {
     /// The profile.
     pub profile: PathBuf,
     /// Its form.
-    pub kind: Kind,
+    pub kind: StoredFormat,
     /// The program.
     pub program: PathBuf,
     /// What was compared.
@@ -310,13 +310,15 @@ impl Opened {
     fn judged(&self, check: &Check) -> Result<(), StoreFault> {
         let total = self.facts().total_count;
         let (least, next) = match self.kind {
-            Kind::Profdata => (
+            StoredFormat::Profdata => (
                 LEAST_JUDGED,
                 "use a build with -fprofile-generate for counts of the first round, one with -fcs-profile-generate for those of the \
                  second",
             ),
-            Kind::Fdata => (0.0, "take the profile of this program: it holds places in other files only"),
-            Kind::Pprof => (0.0, "take the profile of this program"),
+            StoredFormat::Fdata => {
+                (0.0, "take the profile of this program: it holds places in other files only")
+            }
+            StoredFormat::Pprof => (0.0, "take the profile of this program"),
         };
         if check.weight > 0 && share(check.weight, total) >= least {
             return Ok(());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::format::Kind;
+use super::format::StoredFormat;
 use super::keeper::Keeper;
 use super::opened::{share, weights};
 
@@ -32,7 +32,7 @@ impl Moved {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     /// The form of both.
-    pub kind: Kind,
+    pub kind: StoredFormat,
     /// The older one.
     pub before: PathBuf,
     /// The newer one.

@@ -11,7 +11,7 @@ use crate::format_detect::head_of;
 /// The form of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum StoredFormat {
     /// Of LLVM: clang and rustc.
     Profdata,
     /// Of BOLT.
@@ -20,7 +20,7 @@ pub enum Kind {
     Pprof,
 }
 
-impl Kind {
+impl StoredFormat {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for StoredFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
@@ -41,21 +41,23 @@ impl fmt::Display for Kind {
 const HEAD_BYTES: u64 = 64;
 
 /// What a file is, by its first bytes, and the version of the form of an indexed profile of LLVM.
-fn recognize(head: &[u8]) -> Result<(Kind, Option<u32>), (&'static str, &'static str)> {
+fn recognize(head: &[u8]) -> Result<(StoredFormat, Option<u32>), (&'static str, &'static str)> {
     let again = "take the profile again";
     match head {
         [] => Err(("empty (0 bytes)", again)),
         // An indexed profile; its version stands in the lower half of the next word, what it is made of above.
         [0xff, b'l', b'p', b'r', b'o', b'f', b'i', 0x81, a, b, c, d, ..] => {
-            Ok((Kind::Profdata, Some(u32::from_le_bytes([*a, *b, *c, *d]))))
+            Ok((StoredFormat::Profdata, Some(u32::from_le_bytes([*a, *b, *c, *d]))))
         }
         [0x81, b'r' | b'R', b'f', b'o', b'r', b'p', b'l', 0xff, ..] => {
             Err(("a raw profile of LLVM", "merge it first: llvm-profdata merge -o FILE.profdata *.profraw"))
         }
-        [b':', ..] | [b'#', b' ', ..] => Ok((Kind::Profdata, None)),
-        [0x1f, 0x8b, ..] | [b'\n', ..] => Ok((Kind::Pprof, None)),
-        [b'0'..=b'5', b' ', ..] => Ok((Kind::Fdata, None)),
-        _ if head.starts_with(b"no_lbr") || head.starts_with(b"boltedcollection") => Ok((Kind::Fdata, None)),
+        [b':', ..] | [b'#', b' ', ..] => Ok((StoredFormat::Profdata, None)),
+        [0x1f, 0x8b, ..] | [b'\n', ..] => Ok((StoredFormat::Pprof, None)),
+        [b'0'..=b'5', b' ', ..] => Ok((StoredFormat::Fdata, None)),
+        _ if head.starts_with(b"no_lbr") || head.starts_with(b"boltedcollection") => {
+            Ok((StoredFormat::Fdata, None))
+        }
         _ if head.starts_with(b"---\n") => {
             Err(("a YAML profile of BOLT", "take it as text: without -profile-format=yaml"))
         }
@@ -70,7 +72,7 @@ fn recognize(head: &[u8]) -> Result<(Kind, Option<u32>), (&'static str, &'static
 }
 
 /// The kind of a file, and its version.
-pub(super) fn kind_of(file: &Path) -> Result<(Kind, Option<u32>), StoreFault> {
+pub(super) fn kind_of(file: &Path) -> Result<(StoredFormat, Option<u32>), StoreFault> {
     let unreadable = |reason: String| StoreFault::Unreadable { file: file.to_path_buf(), reason };
     let head = head_of(file, HEAD_BYTES).map_err(|error| unreadable(error.to_string()))?;
     let head = head.ok_or_else(|| unreadable("it is no regular file".to_owned()))?;
@@ -87,14 +89,14 @@ mod tests {
     fn a_file_says_what_it_is() {
         let kind = |head: &[u8]| recognize(head).map(|(kind, _)| kind);
         let indexed = b"\xfflprofi\x81\x0d\0\0\0\0\0\0\x01";
-        assert_eq!(recognize(indexed), Ok((Kind::Profdata, Some(13))));
-        assert_eq!(kind(b":ir\nmain\n"), Ok(Kind::Profdata));
-        assert_eq!(kind(b"# IR level Instrumentation Flag\n:ir\n"), Ok(Kind::Profdata));
-        assert_eq!(kind(b"1 main 0 1 f 0 0 1\n"), Ok(Kind::Fdata));
-        assert_eq!(kind(b"no_lbr cpu-clock:u:\n1 main 0 1\n"), Ok(Kind::Fdata));
-        assert_eq!(kind(b"boltedcollection\n"), Ok(Kind::Fdata));
-        assert_eq!(kind(b"\x1f\x8b\x08\0"), Ok(Kind::Pprof));
-        assert_eq!(kind(b"\n\x04\x08\x01\x10\x02"), Ok(Kind::Pprof));
+        assert_eq!(recognize(indexed), Ok((StoredFormat::Profdata, Some(13))));
+        assert_eq!(kind(b":ir\nmain\n"), Ok(StoredFormat::Profdata));
+        assert_eq!(kind(b"# IR level Instrumentation Flag\n:ir\n"), Ok(StoredFormat::Profdata));
+        assert_eq!(kind(b"1 main 0 1 f 0 0 1\n"), Ok(StoredFormat::Fdata));
+        assert_eq!(kind(b"no_lbr cpu-clock:u:\n1 main 0 1\n"), Ok(StoredFormat::Fdata));
+        assert_eq!(kind(b"boltedcollection\n"), Ok(StoredFormat::Fdata));
+        assert_eq!(kind(b"\x1f\x8b\x08\0"), Ok(StoredFormat::Pprof));
+        assert_eq!(kind(b"\n\x04\x08\x01\x10\x02"), Ok(StoredFormat::Pprof));
         let refused = |head: &[u8], words: &str| {
             let (what, next) = recognize(head).unwrap_err();
             assert!(what.contains(words) && !next.is_empty(), "{what}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use hone_tool::Runner;
 
-use super::format::{Kind, kind_of};
+use super::format::{StoredFormat, kind_of};
 use super::opened::{Contents, Opened};
 use super::profdata;
 use crate::bolt::fdata;
@@ -39,9 +39,11 @@ impl<'a> Keeper<'a> {
         let (kind, format) = kind_of(file)?;
         let (sha256, bytes) = lock::sha256_of(file)?;
         let contents = match kind {
-            Kind::Profdata => Contents::Profdata(profdata::read(self.runner, self.scratch, file, format)?),
-            Kind::Fdata => Contents::Fdata(fdata::counts(file)?),
-            Kind::Pprof => Contents::Pprof(Box::new(go::read_profile(file)?)),
+            StoredFormat::Profdata => {
+                Contents::Profdata(profdata::read(self.runner, self.scratch, file, format)?)
+            }
+            StoredFormat::Fdata => Contents::Fdata(fdata::counts(file)?),
+            StoredFormat::Pprof => Contents::Pprof(Box::new(go::read_profile(file)?)),
         };
         Ok(Opened { file: file.to_path_buf(), kind, format, sha256, bytes, contents })
     }
@@ -120,7 +122,7 @@ mod tests {
         let file = folder.path().join("f");
         fs::write(&file, "no_lbr cpu-clock:u:\n1 main 0 5\n2 _ZN1a1b17h0123456789abcdefE/1 3 7\n").unwrap();
         let facts = Keeper::new(&system, folder.path()).facts(&file).unwrap();
-        assert_eq!((facts.kind, facts.level.as_str()), (Kind::Fdata, "samples cpu-clock:u:"));
+        assert_eq!((facts.kind, facts.level.as_str()), (StoredFormat::Fdata, "samples cpu-clock:u:"));
         assert_eq!((facts.functions, facts.total_count, facts.max_count), (2, 12, 7));
         let counts = Contents::Fdata(fdata::counts(&file).unwrap());
         assert_eq!(weights(&counts)["a::b"], 7, "told as people read it");

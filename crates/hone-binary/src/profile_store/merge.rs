@@ -10,7 +10,7 @@ use hone_tool::{Call, ToolError};
 use serde::Serialize;
 
 use super::fault::StoreFault;
-use super::format::{Kind, kind_of};
+use super::format::{StoredFormat, kind_of};
 use super::keeper::Keeper;
 use super::opened::{Contents, Opened, Taken, note};
 use super::profdata;
@@ -101,9 +101,9 @@ impl Keeper<'_> {
         let weights = weights.of(first.opened.kind, &known)?;
         let part = part_of(output)?;
         let merged = match first.opened.kind {
-            Kind::Profdata => self.merge_llvm(&known, &weights, &part).map(|()| Rounding::default()),
-            Kind::Fdata => merge_bolt(&known, &weights, &part),
-            Kind::Pprof => merge_go(&known, &weights, &part),
+            StoredFormat::Profdata => self.merge_llvm(&known, &weights, &part).map(|()| Rounding::default()),
+            StoredFormat::Fdata => merge_bolt(&known, &weights, &part),
+            StoredFormat::Pprof => merge_go(&known, &weights, &part),
         };
         let made = merged.and_then(|rounding| {
             let weights: Vec<f64> = weights.iter().map(|weight| times(*weight, rounding.factor)).collect();
@@ -204,7 +204,7 @@ impl Keeper<'_> {
     }
 }
 
-fn same_kind(file: &Path, kind: Kind, first: &Known) -> Result<(), StoreFault> {
+fn same_kind(file: &Path, kind: StoredFormat, first: &Known) -> Result<(), StoreFault> {
     if kind == first.opened.kind {
         return Ok(());
     }
@@ -307,7 +307,7 @@ fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
 }
 
 impl Weights {
-    fn of(&self, kind: Kind, known: &[Known]) -> Result<Vec<f64>, StoreFault> {
+    fn of(&self, kind: StoredFormat, known: &[Known]) -> Result<Vec<f64>, StoreFault> {
         let totals: Vec<u64> = known.iter().map(|known| known.facts.total_count).collect();
         let (given, what) = match self {
             Self::Same => return Ok(vec![1.0; totals.len()]),
@@ -328,7 +328,9 @@ impl Weights {
             (Self::Shares(shares), _) => weights_for_shares(kind, &totals, shares).map_err(|apart| {
                 StoreFault::Apart { file: known[apart.at].opened.file.clone(), reason: apart.reason }
             }),
-            (_, Kind::Profdata) => in_their_type(whole_ratio(given), &totals).map_err(StoreFault::Weights),
+            (_, StoredFormat::Profdata) => {
+                in_their_type(whole_ratio(given), &totals).map_err(StoreFault::Weights)
+            }
             _ => Ok(given.clone()),
         }
     }
@@ -348,7 +350,7 @@ pub struct Apart {
 ///
 /// # Errors
 /// [`Apart`]: the profile with the fewest counts for its share, when they are too few beside those of others.
-pub fn weights_for_shares(kind: Kind, totals: &[u64], shares: &[f64]) -> Result<Vec<f64>, Apart> {
+pub fn weights_for_shares(kind: StoredFormat, totals: &[u64], shares: &[f64]) -> Result<Vec<f64>, Apart> {
     let Some(weights) = fdata::weights_for_shares(totals, shares) else {
         let at = totals.iter().position(|total| *total == 0).unwrap_or(0);
         return Err(Apart { at, reason: "a share needs counts above 0".to_owned() });
@@ -368,8 +370,8 @@ pub fn weights_for_shares(kind: Kind, totals: &[u64], shares: &[f64]) -> Result<
         return Err(differ(format!("a merge goes up to {MOST_APART:.0e}")));
     }
     match kind {
-        Kind::Profdata => in_their_type(nearly_whole_ratio(&weights), totals).map_err(differ),
-        Kind::Fdata | Kind::Pprof => Ok(weights),
+        StoredFormat::Profdata => in_their_type(nearly_whole_ratio(&weights), totals).map_err(differ),
+        StoredFormat::Fdata | StoredFormat::Pprof => Ok(weights),
     }
 }
 
@@ -480,9 +482,9 @@ fn prove_one(merged: &LockedProfile, found: f64, expected: f64, slack: f64, clip
     let sums = format!("the merged {kind} has the sum {found:.0}, and its parts have {expected:.0}");
     let full = match kind {
         // The largest that LLVM keeps; its last numbers have other meanings.
-        Kind::Profdata => merged.max_count >= u64::MAX - 8 || expected >= u64::MAX as f64,
-        Kind::Fdata => expected >= u64::MAX as f64,
-        Kind::Pprof => expected.abs() >= i64::MAX as f64,
+        StoredFormat::Profdata => merged.max_count >= u64::MAX - 8 || expected >= u64::MAX as f64,
+        StoredFormat::Fdata => expected >= u64::MAX as f64,
+        StoredFormat::Pprof => expected.abs() >= i64::MAX as f64,
     };
     if full {
         anyhow::bail!(
@@ -517,7 +519,7 @@ fn finish(
     if clipped > 0 {
         notes.push(format!("{clipped} counts would be larger than BOLT reads, and were kept at the largest"));
     }
-    if known.len() > 1 && !unknown.is_empty() && facts.kind != Kind::Profdata {
+    if known.len() > 1 && !unknown.is_empty() && facts.kind != StoredFormat::Profdata {
         let names: Vec<String> =
             unknown.iter().map(|known| known.opened.file.display().to_string()).collect();
         notes.push(format!("nothing says which build was trained for {}", names.join(", ")));
@@ -542,7 +544,7 @@ fn finish(
 fn keep_note(known: &[Known], output: &Path) -> Result<()> {
     let notes: HashSet<Option<String>> = known
         .iter()
-        .map(|known| (known.opened.kind == Kind::Fdata).then(|| note(&known.opened.file)).flatten())
+        .map(|known| (known.opened.kind == StoredFormat::Fdata).then(|| note(&known.opened.file)).flatten())
         .map(|note| note.map(|note| note.sha256))
         .collect();
     let path = Origin::note(output);
@@ -780,14 +782,14 @@ mod tests {
         let mut kept = 3_340_569_523_u64;
         for day in 0..30 {
             let new = 1_834_676_138 + day * 71_993_311;
-            let weights = weights_for_shares(Kind::Profdata, &[kept, new], &[0.7, 0.3]).unwrap();
+            let weights = weights_for_shares(StoredFormat::Profdata, &[kept, new], &[0.7, 0.3]).unwrap();
             let [of_kept, of_new] =
                 [(kept, weights[0]), (new, weights[1])].map(|(sum, weight)| sum as f64 * weight);
             assert!((of_kept / (of_kept + of_new) - 0.7).abs() < 0.001, "{day}: {weights:?}");
             kept = (of_kept + of_new) as u64;
         }
-        let full =
-            weights_for_shares(Kind::Profdata, &[u64::MAX / 2, 1_000_000_000], &[0.3, 0.7]).unwrap_err();
+        let full = weights_for_shares(StoredFormat::Profdata, &[u64::MAX / 2, 1_000_000_000], &[0.3, 0.7])
+            .unwrap_err();
         assert_eq!(full.at, 1);
         assert!(full.reason.contains("whole weights only"), "{}", full.reason);
         let given = in_their_type(whole_ratio(&[20.0, 1e-4]), &[1_000, 1_000]).unwrap();
@@ -830,7 +832,7 @@ mod tests {
     #[test]
     fn a_sum_that_is_short_of_its_parts_is_refused_with_any_weights() {
         let facts = |total_count, max_count| LockedProfile {
-            kind: Kind::Fdata,
+            kind: StoredFormat::Fdata,
             sha256: hash('a'),
             bytes: 1,
             level: "branches".to_owned(),
@@ -845,24 +847,26 @@ mod tests {
         };
         let none = Rounding::default;
         let of_ten = || Rounding { rounded: 10.0, ..none() };
-        check(Kind::Profdata, [3.0, 1.0], 3_600, none()).unwrap();
-        let short = check(Kind::Profdata, [3.0, 1.0], 3_599, none()).unwrap_err();
+        check(StoredFormat::Profdata, [3.0, 1.0], 3_600, none()).unwrap();
+        let short = check(StoredFormat::Profdata, [3.0, 1.0], 3_599, none()).unwrap_err();
         assert!(short.contains("something was left out"), "{short}");
         // A tenth of the second is 60; ten records may have been rounded.
         for total in [1_050, 1_060, 1_070] {
-            check(Kind::Fdata, [1.0, 0.1], total, of_ten()).unwrap();
+            check(StoredFormat::Fdata, [1.0, 0.1], total, of_ten()).unwrap();
         }
-        for (kind, total) in [(Kind::Fdata, 1_000), (Kind::Pprof, 1_071), (Kind::Fdata, 1_049)] {
+        for (kind, total) in
+            [(StoredFormat::Fdata, 1_000), (StoredFormat::Pprof, 1_071), (StoredFormat::Fdata, 1_049)]
+        {
             let off = check(kind, [1.0, 0.1], total, of_ten()).unwrap_err();
             assert!(off.contains("and its parts have 1060: something was left out"), "{off}");
         }
-        check(Kind::Fdata, [1.0, 1e6], 5, Rounding { rounded: 1.0, clipped: 1, ..none() }).unwrap();
-        let full = LockedProfile { kind: Kind::Profdata, ..facts(u64::MAX, u64::MAX) };
+        check(StoredFormat::Fdata, [1.0, 1e6], 5, Rounding { rounded: 1.0, clipped: 1, ..none() }).unwrap();
+        let full = LockedProfile { kind: StoredFormat::Profdata, ..facts(u64::MAX, u64::MAX) };
         let parts: [(&[i128], f64); 1] = [(&[i128::from(u64::MAX / 2)], 4.0)];
         let full = prove_sum(&full, &[u64::MAX.into()], &parts, &none());
         assert!(full.unwrap_err().to_string().contains("the end of its type"));
         // The second type of value is looked at as the first is.
-        let of_go = LockedProfile { kind: Kind::Pprof, ..facts(7, 7) };
+        let of_go = LockedProfile { kind: StoredFormat::Pprof, ..facts(7, 7) };
         let parts: [(&[i128], f64); 1] = [(&[7, 100], 1.0)];
         prove_sum(&of_go, &[7, 100], &parts, &none()).unwrap();
         assert!(prove_sum(&of_go, &[7, 99], &parts, &none()).is_err());

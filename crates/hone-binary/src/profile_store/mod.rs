@@ -24,7 +24,7 @@ pub use check::{Check, DEFAULT_BUDGET, Lost, Why};
 pub(crate) use counting::table as counting_table;
 pub use diff::{Difference, Moved};
 pub use fault::StoreFault;
-pub use format::Kind;
+pub use format::StoredFormat;
 pub use keeper::{Identity, Keeper};
 pub use merge::{Apart, Input, MergedProfile, Weights, weights_for_shares};
 pub use show::{Beside, HotRow, HotTable, Shown};

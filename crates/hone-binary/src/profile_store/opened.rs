@@ -7,7 +7,7 @@ use anyhow::Result;
 use hone_record::without_hash;
 
 use super::fault::StoreFault;
-use super::format::Kind;
+use super::format::StoredFormat;
 use crate::bolt::Origin;
 use crate::bolt::fdata::Counts;
 use crate::go;
@@ -26,7 +26,7 @@ pub(super) enum Contents {
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) file: PathBuf,
-    pub(super) kind: Kind,
+    pub(super) kind: StoredFormat,
     /// Version of the form, of an indexed profile of LLVM.
     pub(super) format: Option<u32>,
     pub(super) sha256: String,
@@ -153,7 +153,7 @@ impl Opened {
             .into_iter()
             .map(|program| Taken { sha256: program.sha256, build_id: program.build_id })
             .collect();
-        if taken.is_empty() && self.kind == Kind::Fdata {
+        if taken.is_empty() && self.kind == StoredFormat::Fdata {
             taken.extend(note(&self.file).map(|note| Taken { sha256: note.sha256, build_id: note.build_id }));
         }
         Ok(taken)

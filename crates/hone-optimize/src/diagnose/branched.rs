@@ -7,7 +7,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::bolt::fdata::{self, Place, Reader, Record};
+use hone_binary::bolt::fdata::{self, CodeLocation, Reader, Record};
 use hone_diagnose::aggregated;
 use hone_diagnose::image::{self, Image};
 use hone_diagnose::model::{self, BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Object, Run};
@@ -187,7 +187,7 @@ fn of_fdata(bytes: &[u8], name: &str, file: &[u8], program: &Path) -> Result<(Br
         let record = record.map_err(|bad| anyhow::anyhow!(bad_line(name, &bad)))?;
         let Record::Branch { from, to, count, .. } = record else { continue };
         let (leaves, enters) = (address(&from, &names), address(&to, &names));
-        let is_lost = |place: &Place<'_>, address: Option<u64>| {
+        let is_lost = |place: &CodeLocation<'_>, address: Option<u64>| {
             address.is_none() && place.is_symbol() && !place.name.ends_with(PLT)
         };
         all = all.saturating_add(count);
@@ -234,7 +234,7 @@ fn bad_line(name: &str, (line, what, text): &fdata::BadLine<'_>) -> String {
 
 /// Where a place is linked; `None` is outside of the program. BOLT numbers functions of one name in the order of their addresses
 /// (`name/2`), and puts the file's name between where it knows that (`name/file.c/1`).
-fn address(place: &Place<'_>, names: &HashMap<String, Vec<(u64, u64)>>) -> Option<u64> {
+fn address(place: &CodeLocation<'_>, names: &HashMap<String, Vec<(u64, u64)>>) -> Option<u64> {
     if !place.is_symbol() || place.name.ends_with(PLT) {
         return None;
     }
@@ -277,7 +277,8 @@ mod tests {
         ]
         .map(|(name, places)| (name.to_owned(), places))
         .into();
-        let of = |kind, name: &str, offset| address(&Place { kind, name: name.as_bytes(), offset }, &names);
+        let of =
+            |kind, name: &str, offset| address(&CodeLocation { kind, name: name.as_bytes(), offset }, &names);
         assert_eq!(of(1, "main", 0x10), Some(0x1010));
         assert_eq!(
             (of(2, "work/1", 4), of(1, "work/2", 4), of(2, "work/3", 4)),

@@ -168,7 +168,7 @@ fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use hone_binary::lock::{LockedProfile, sha256_of};
-    use hone_binary::profile_store::Kind;
+    use hone_binary::profile_store::StoredFormat;
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
         let (profile, place) = (dir.path().join("a.pgo"), dir.path().join(DEFAULT_PGO));
         let locked = |path: &Path, level: &str| {
             let (sha256, bytes) = sha256_of(path).unwrap();
-            let (level, kind) = (level.to_owned(), Kind::Pprof);
+            let (level, kind) = (level.to_owned(), StoredFormat::Pprof);
             let facts =
                 LockedProfile { kind, sha256, bytes, level, functions: 1, total_count: 1, max_count: 1 };
             Lock::new(facts, Vec::new(), Vec::new()).write(path).unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
-use hone_binary::go::{Captured, Wanted, capture, capture_unless};
+use hone_binary::go::{Captured, ProfileRequest, capture, capture_unless};
 use hone_binary::perf::FEWEST_SAMPLES;
 use hone_record::{Engine, Workload};
 use hone_tool::interrupt;
@@ -82,11 +82,11 @@ impl Job<'_> {
             stacks += captured.stacks;
             loads += turns;
         }
-        let allocated = match capture(&url, Wanted::Allocations { seconds: None }, &folder.join(ALLOCATIONS))
-        {
-            Ok(found) => format!(", what it allocated in {} stacks", found.stacks),
-            Err(error) => format!(", of what it allocated there is no profile ({})", in_a_line(&error)),
-        };
+        let allocated =
+            match capture(&url, ProfileRequest::Allocations { seconds: None }, &folder.join(ALLOCATIONS)) {
+                Ok(found) => format!(", what it allocated in {} stacks", found.stacks),
+                Err(error) => format!(", of what it allocated there is no profile ({})", in_a_line(&error)),
+            };
         bench.end(subject)?;
         let few = too_few(samples)
             .with_context(|| format!("workload `{}`, {seconds} s in each window", workload.name))?;
@@ -146,7 +146,7 @@ fn one_window(
     let failed = AtomicBool::new(false);
     let given_up = || failed.load(Ordering::Relaxed) || interrupt::requested();
     let (captured, loads) = std::thread::scope(|scope| {
-        let fetched = scope.spawn(|| capture_unless(url, Wanted::Cpu { seconds }, file, &given_up));
+        let fetched = scope.spawn(|| capture_unless(url, ProfileRequest::Cpu { seconds }, file, &given_up));
         let loads = loaded_until(|| fetched.is_finished(), || of_use(bench.window(subject, workload)?));
         failed.store(loads.is_err(), Ordering::Relaxed);
         let captured = fetched.join().map_err(|_| anyhow::anyhow!("the fetch of {url} panicked"));

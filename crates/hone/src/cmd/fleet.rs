@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use hone_binary::lock::{LockFault, LockedProgram};
-use hone_binary::profile_store::{Identity, Keeper, Kind, MergedProfile, StoreFault, Weights};
+use hone_binary::profile_store::{Identity, Keeper, MergedProfile, StoreFault, StoredFormat, Weights};
 use hone_store::StoreError;
 
 use crate::cmd::context::CliContext;
@@ -78,7 +78,7 @@ pub(super) struct Which {
     last: Option<u32>,
     /// Only those of one kind.
     #[arg(long, value_name = "KIND", value_parser = kind)]
-    kind: Option<Kind>,
+    kind: Option<StoredFormat>,
     /// Leave out what is broken, and name it. Without this one broken profile ends it.
     #[arg(long)]
     skip_broken: bool,
@@ -101,7 +101,7 @@ pub(super) struct From {
     last: Option<u32>,
     /// Only profiles of one kind: profdata, fdata or pprof.
     #[arg(long, value_name = "KIND", requires = "from", value_parser = kind)]
-    kind: Option<Kind>,
+    kind: Option<StoredFormat>,
     /// Every host counts the same, however long it was watched and however busy it was.
     #[arg(long, requires = "from")]
     same_for_hosts: bool,
@@ -114,8 +114,8 @@ pub(super) struct From {
     skip_broken: bool,
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let all = [Kind::Profdata, Kind::Fdata, Kind::Pprof];
+fn kind(text: &str) -> Result<StoredFormat, String> {
+    let all = [StoredFormat::Profdata, StoredFormat::Fdata, StoredFormat::Pprof];
     all.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "profdata, fdata or pprof".to_owned())
 }
 

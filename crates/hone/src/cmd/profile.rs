@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
-use hone_binary::go::{GoPgo, GoTarget, Wanted, capture_unless};
+use hone_binary::go::{GoPgo, GoTarget, ProfileRequest, capture_unless};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_binary::profile_store::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
 use hone_format::read_duration_s;
@@ -334,8 +334,8 @@ fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &Cl
         return Ok(Ending::Done);
     }
     let wanted = match arguments.allocations {
-        true => Wanted::Allocations { seconds: None },
-        false => Wanted::Cpu { seconds: arguments.seconds },
+        true => ProfileRequest::Allocations { seconds: None },
+        false => ProfileRequest::Cpu { seconds: arguments.seconds },
     };
     let mut files = Vec::new();
     for window in 1..=if arguments.allocations { 1 } else { arguments.windows } {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use hone_binary::go::{Wanted, capture_unless, profile_url};
+use hone_binary::go::{ProfileRequest, capture_unless, profile_url};
 use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
 use hone_binary::profile_store::{Identity, Keeper};
 use hone_format::read_duration_s;
@@ -122,7 +122,7 @@ fn sample(
     // A folder of its own: nothing of an earlier window lies beside it.
     let folder = tempfile::tempdir_in(scratch).context("no folder can be made for the profile")?;
     let file = folder.path().join("window.pprof");
-    let wanted = Wanted::Cpu { seconds: arguments.seconds };
+    let wanted = ProfileRequest::Cpu { seconds: arguments.seconds };
     capture_unless(&arguments.url, wanted, &file, &interrupt::requested)?;
     let said = arguments.of.said()?;
     let Identity { profile, build_ids } = keeper.identity(&file)?;
@@ -163,7 +163,7 @@ fn wait_until(due_unix_ms: u64) -> bool {
 
 /// What could never be asked is refused before the first window, which may be a day away.
 fn check_url(arguments: &Arguments) -> Result<()> {
-    let wanted = Wanted::Cpu { seconds: arguments.seconds };
+    let wanted = ProfileRequest::Cpu { seconds: arguments.seconds };
     profile_url(&arguments.url, wanted).map_err(|error| Usage(error.to_string()))?;
     Ok(())
 }

@@ -52,7 +52,7 @@ impl Converter {
         {
             return Err(error).with_context(|| format!("{} can't be removed", into.display()));
         }
-        let is_text = ProfileForm::of(data) != Ok(ProfileForm::Perf);
+        let is_text = ProfileForm::detect(data) != Ok(ProfileForm::Perf);
         let links = tempfile::tempdir_in(into.parent().unwrap_or(Path::new("/")))?;
         let call = self.call(data, is_text, program, into);
         let call = if is_text { call } else { with_perf(call, links.path())? };

@@ -50,7 +50,7 @@ pub struct Library {
 }
 
 impl Library {
-    pub(crate) fn of(path: PathBuf) -> Result<Self> {
+    pub(crate) fn from_path(path: PathBuf) -> Result<Self> {
         let (sha256, _) = sha256_of(&path)?;
         Ok(Self { path, sha256 })
     }
@@ -210,7 +210,7 @@ fn libraries_of(built: &Built) -> BTreeMap<PathBuf, String> {
         let name = PathBuf::from(path.file_name()?);
         Some((name, file_facts(path).ok()?.text_sha256))
     };
-    Libraries::of(log).paths().filter_map(code).collect()
+    Libraries::from_log(log).paths().filter_map(code).collect()
 }
 
 /// What a build's tools said, one text for each command.

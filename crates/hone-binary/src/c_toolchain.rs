@@ -68,7 +68,7 @@ impl CToolchain {
     /// [`CToolchainRefusal`] inside of [`crate::Refusal`], or a [`ToolError`] when something is missing; both name the package.
     pub fn find(runner: &dyn Runner, named: Option<&str>) -> anyhow::Result<Self> {
         match named {
-            Some(name) => Self::of(runner, &compiler_named(name)?, name),
+            Some(name) => Self::from_compiler(runner, &compiler_named(name)?, name),
             None => Self::newest_clang(runner),
         }
     }
@@ -87,7 +87,7 @@ impl CToolchain {
         let (mut tried, mut is_of_a_version) = (Vec::new(), false);
         for name in names {
             let Ok(found) = compiler_named(&name) else { continue };
-            match Self::of(runner, &found, &name) {
+            match Self::from_compiler(runner, &found, &name) {
                 Ok(toolchain) => return Ok(toolchain),
                 Err(error) => {
                     tried.push(format!("{name}: {}", first_line(&format!("{error:#}"))));
@@ -106,10 +106,10 @@ impl CToolchain {
         }))
     }
 
-    fn of(runner: &dyn Runner, found: &Found, name: &str) -> anyhow::Result<Self> {
+    fn from_compiler(runner: &dyn Runner, found: &Found, name: &str) -> anyhow::Result<Self> {
         let cc = found.path().canonicalize()?;
         let receipt = tool_at(&cc, name).receipt_of()?;
-        match CompilerKind::of(&receipt.version) {
+        match CompilerKind::parse(&receipt.version) {
             Some((CompilerKind::Clang, major)) if major < *CLANG_MAJORS.start() => {
                 Err(refused(CToolchainRefusal::TooOld { name: name.to_owned(), major }))
             }
@@ -207,7 +207,7 @@ enum CompilerKind {
 
 impl CompilerKind {
     /// Kind and major version by the line of `--version` that has the number.
-    fn of(says: &str) -> Option<(Self, u32)> {
+    fn parse(says: &str) -> Option<(Self, u32)> {
         if let Some((_, number)) = says.split_once("clang version ") {
             return Some((Self::Clang, Version::first_in(number)?.0));
         }
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn compilers_are_known_by_what_they_say() {
-        let check = |says, expected| assert_eq!(CompilerKind::of(says), expected, "{says}");
+        let check = |says, expected| assert_eq!(CompilerKind::parse(says), expected, "{says}");
         check("Debian clang version 22.1.8 (1~deb12u1)", Some((CompilerKind::Clang, 22)));
         check("clang version 19.1.7", Some((CompilerKind::Clang, 19)));
         check("Apple clang version 15.0.0 (clang-1500.3.9.4)", Some((CompilerKind::Clang, 15)));
@@ -417,7 +417,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(text in "(clang version |gcc|-|\\(|\\)| |[0-9.]{0,9}|é){0,12}") {
-            let _ = (CompilerKind::of(&text), major_of(&text), sibling(&text, "g++"));
+            let _ = (CompilerKind::parse(&text), major_of(&text), sibling(&text, "g++"));
         }
     }
 }

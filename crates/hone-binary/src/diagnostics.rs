@@ -118,13 +118,13 @@ mod tests {
 
     use super::*;
 
-    fn of(log: &str) -> Result<ProfileApplied, Refusal> {
+    fn applied_by(log: &str) -> Result<ProfileApplied, Refusal> {
         applied(&[log.to_owned()], 3_340_569_523, 10)
     }
 
     #[test]
     fn a_stale_profile_is_weighed() {
-        let stale = of(include_str!("../tests/fixtures/rustc-stale.stderr")).unwrap();
+        let stale = applied_by(include_str!("../tests/fixtures/rustc-stale.stderr")).unwrap();
         assert_eq!((stale.discarded_functions, stale.discarded_count), (1, 2_760_284_295));
         assert!((stale.discarded_weight - 0.8263).abs() < 0.0001, "{stale:?}");
         assert_eq!(stale.missing_functions, 0);
@@ -151,14 +151,14 @@ mod tests {
 
     #[test]
     fn a_good_build_says_nothing() {
-        let applied = of(include_str!("../tests/fixtures/rustc-good.stderr")).unwrap();
+        let applied = applied_by(include_str!("../tests/fixtures/rustc-good.stderr")).unwrap();
         assert_eq!((applied.discarded_functions, applied.missing_functions), (0, 0));
         assert_eq!(applied.messages, [] as [&str; 0]);
     }
 
     #[test]
     fn a_foreign_profile_shows_as_missing_functions() {
-        let foreign = of(include_str!("../tests/fixtures/rustc-foreign.stderr")).unwrap();
+        let foreign = applied_by(include_str!("../tests/fixtures/rustc-foreign.stderr")).unwrap();
         assert_eq!((foreign.missing_functions, foreign.discarded_functions), (8, 0));
         let few = applied(&[include_str!("../tests/fixtures/rustc-foreign.stderr").to_owned()], 9, 8);
         assert!(matches!(few, Err(Refusal::DoesNotFit { .. })), "{few:?}");
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn silent_failures_are_refused() {
-        let message = |log: &str| match of(log) {
+        let message = |log: &str| match applied_by(log) {
             Err(Refusal::NotUsed { message }) => message,
             other => panic!("{other:?}"),
         };

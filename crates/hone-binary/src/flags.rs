@@ -169,7 +169,7 @@ impl Route {
             return Ok(Self::Encoded(flags.map(str::to_owned).collect()));
         }
         if let Some(plain) = &sources.plain {
-            return Ok(Self::Encoded(words(plain)));
+            return Ok(Self::Encoded(split_flags(plain)));
         }
         let configured = Configured::read(sources, triple)?;
         if configured.for_triple || (configured.for_some_cfg && configured.build.is_empty()) {
@@ -217,7 +217,7 @@ impl Configured {
             found.add(path, text, triple)?;
         }
         // Of single values the environment wins over files; lists are joined, files first.
-        found.build.extend(sources.build.iter().flat_map(|flags| words(flags)));
+        found.build.extend(sources.build.iter().flat_map(|flags| split_flags(flags)));
         Ok(found)
     }
 
@@ -257,13 +257,13 @@ impl Configured {
 
 fn flag_list(value: &toml::Value) -> Option<Vec<String>> {
     match value {
-        toml::Value::String(text) => Some(words(text)),
+        toml::Value::String(text) => Some(split_flags(text)),
         toml::Value::Array(list) => list.iter().map(|flag| flag.as_str().map(str::to_owned)).collect(),
         _ => None,
     }
 }
 
-fn words(text: &str) -> Vec<String> {
+fn split_flags(text: &str) -> Vec<String> {
     text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 

@@ -52,7 +52,7 @@ impl ProfileForm {
     ///
     /// # Errors
     /// [`FormFault`] for a file that can't be read, and for one that is no profile.
-    pub fn of(file: &Path) -> Result<Self, FormFault> {
+    pub fn detect(file: &Path) -> Result<Self, FormFault> {
         let fault = |what: String, next| FormFault { file: file.to_path_buf(), what, next };
         let unreadable =
             |error: std::io::Error| fault(format!("can't be read: {error}"), "check the path and its rights");
@@ -239,7 +239,7 @@ mod tests {
         check(&packed(b"1 main 1f 1 work 0 0 30\n"), "gzip");
         check(b"\x1f\x8b\x08", "gzip");
         check(b"---\nheader:", "YAML");
-        let fault = ProfileForm::of(Path::new("/no/such")).unwrap_err();
+        let fault = ProfileForm::detect(Path::new("/no/such")).unwrap_err();
         assert!(fault.to_string().contains("can't be read"), "{fault}");
     }
 

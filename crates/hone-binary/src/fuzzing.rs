@@ -90,7 +90,7 @@ pub fn gcov(data: &[u8]) {
     }
     let text = String::from_utf8_lossy(data).into_owned();
     assert!(gcov::not_taken(&text).len() <= text.lines().count());
-    gcov::told(&[text]);
+    gcov::reported(&[text]);
 }
 
 /// A profile of samples as text.

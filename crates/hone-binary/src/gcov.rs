@@ -343,7 +343,7 @@ impl Gcov<'_> {
         let (noted, _) = self.noted(&self.counts_in(raw)?, notes)?;
         // A function of no line of its own has the counts of its calls.
         let count = |function: Function| function.total.max(function.max_count);
-        Ok(Tally::of(noted.functions.into_iter().map(|(name, function)| (name, count(function)))))
+        Ok(Tally::from_counts(noted.functions.into_iter().map(|(name, function)| (name, count(function)))))
     }
 
     /// The functions of each file with its notes beside it, and how many files gcov did not take.
@@ -427,22 +427,22 @@ pub(crate) struct GccMessages {
 
 /// Reads gcc's warnings about counts. They are in English and without colours, for which the stand-ins care; names stand in
 /// quotes, which are others in other character sets.
-pub(crate) fn told(logs: &[String]) -> GccMessages {
-    let mut told = GccMessages::default();
+pub(crate) fn reported(logs: &[String]) -> GccMessages {
+    let mut messages = GccMessages::default();
     for line in logs.iter().flat_map(|log| log.lines()) {
         let Some(name) = quoted(line).map(str::to_owned) else { continue };
         if line.contains("profile count data file not found") {
-            told.missing_files.insert(name);
+            messages.missing_files.insert(name);
         } else if line.contains("not found in profile data") {
-            told.missing_functions.insert(name);
+            messages.missing_functions.insert(name);
         } else if line.contains("coverage-mismatch]") {
             let place = line.split_once(": ").map_or("", |(place, _)| place);
-            told.mismatched.insert(name, place.to_owned());
+            messages.mismatched.insert(name, place.to_owned());
         } else if line.contains("is not a gcov data file") || line.contains(", expected version ") {
-            told.unreadable.get_or_insert_with(|| line.trim().to_owned());
+            messages.unreadable.get_or_insert_with(|| line.trim().to_owned());
         }
     }
-    told
+    messages
 }
 
 /// The first text in quotes, of which gcc opens and closes with the same one or with a pair.
@@ -459,11 +459,11 @@ pub(crate) fn applied(
     program: &Path,
     sources: &Path,
 ) -> Result<ProfileApplied> {
-    let told = told(logs);
-    if let Some(message) = told.unreadable {
+    let messages = reported(logs);
+    if let Some(message) = messages.unreadable {
         return Err(Refusal::NotUsed { message }.into());
     }
-    refuse_if(!any_fed(compiled, told.missing_files.len()), || {
+    refuse_if(!any_fed(compiled, messages.missing_files.len()), || {
         RecipeRefusal::CountsNotFound { program: program.to_path_buf() }.into()
     })?;
     let Noted { functions, files } = read_note(Path::new(&proof.path))?;
@@ -472,19 +472,19 @@ pub(crate) fn applied(
         let place = Path::new(file).strip_prefix(sources).ok()?;
         files.get(place).copied().filter(|weight| *weight > 0)
     };
-    let gone = told.missing_files.iter().filter_map(|file| weight_of(file)).fold(0, u64::saturating_add);
-    let discarded_count = total_of(lost(&functions, &told.mismatched).into_iter()).saturating_add(gone);
+    let gone = messages.missing_files.iter().filter_map(|file| weight_of(file)).fold(0, u64::saturating_add);
+    let discarded_count = total_of(lost(&functions, &messages.mismatched).into_iter()).saturating_add(gone);
     let words = |file: &String| match weight_of(file) {
         Some(_) => format!("{file} was deleted by the build before gcc looked for it: its counts are lost"),
         None => format!("{file} has no counts: its object was not in the program that counted"),
     };
     let (lost, others): (Vec<_>, Vec<_>) =
-        told.missing_files.iter().partition(|file| weight_of(file).is_some());
+        messages.missing_files.iter().partition(|file| weight_of(file).is_some());
     let applied = ProfileApplied {
-        discarded_functions: told.mismatched.len() as u64,
+        discarded_functions: messages.mismatched.len() as u64,
         discarded_count,
         discarded_weight: diagnostics::share(discarded_count, proof.total_count),
-        missing_functions: told.missing_functions.len() as u64,
+        missing_functions: messages.missing_functions.len() as u64,
         messages: lost.into_iter().chain(others).take(MESSAGES).map(words).collect(),
     };
     diagnostics::fits(&applied, proof.functions)?;
@@ -642,7 +642,7 @@ mod tests {
             (counter 'arcs', expected 7 and have 4) [-Wcoverage-mismatch]\n\
             b.c:3:1: warning: '/w/b.gcda' profile count data file not found [-Wmissing-profile]\n\
             c.c:3:1: warning: unused variable 'x' [-Wunused-variable]\n";
-        let told = told(&[log.to_owned(), log.to_owned()]);
+        let told = reported(&[log.to_owned(), log.to_owned()]);
         let one = |text: &str| BTreeSet::from([text.to_owned()]);
         let expected = GccMessages {
             mismatched: [("hot".to_owned(), "a.c:9:6".to_owned())].into(),
@@ -652,7 +652,7 @@ mod tests {
         };
         assert_eq!(told, expected);
         let garbage = ["x.c:1:1: warning: 'x.gcda' is not a gcov data file".to_owned()];
-        assert!(super::told(&garbage).unreadable.is_some());
+        assert!(super::reported(&garbage).unreadable.is_some());
     }
 
     #[test]
@@ -686,7 +686,7 @@ mod tests {
             let _ = parse(&bytes[..at]);
             bytes[at] = byte;
             let _ = parse(&bytes);
-            let _ = (not_taken(&text), told(&[text.clone(), format!("'{text}' coverage-mismatch]")]));
+            let _ = (not_taken(&text), reported(&[text.clone(), format!("'{text}' coverage-mismatch]")]));
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Libraries(BTreeMap<PathBuf, Linkage>);
 
 impl Libraries {
     /// Programs are left out.
-    pub(crate) fn of(log: &[Entry]) -> Self {
+    pub(crate) fn from_log(log: &[Entry]) -> Self {
         let links = log.iter().filter(|entry| entry.action.links() && entry.status == 0 && !entry.probe);
         let made: BTreeSet<&PathBuf> =
             links.flat_map(|entry| &entry.outputs).map(|output| &output.path).collect();

@@ -212,9 +212,9 @@ pub fn link_of<'a>(log: &'a [Entry], program: &Path, sha256: &str) -> Option<&'a
 /// Joins a link's map with the log of the build that made it. `began` is when that build began: what is older was there before.
 /// Objects and archives are read from where the linker read them.
 pub fn coverage(map: &LinkMap, link: &Entry, log: &[Entry], began: SystemTime) -> Coverage {
-    let book = Book::of(log);
+    let book = Book::from_log(log);
     let mut disk = Disk { cwd: &link.cwd, began, archives: HashMap::new() };
-    let temporary = Temporary::of(map, link);
+    let temporary = Temporary::from_link(map, link);
     let mut coverage = Coverage { text_bytes: 0, shaped_bytes: 0, others: Vec::new() };
     for (object, &text_bytes) in &map.text {
         coverage.text_bytes = coverage.text_bytes.saturating_add(text_bytes);
@@ -291,7 +291,7 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    fn of(log: &'a [Entry]) -> Self {
+    fn from_log(log: &'a [Entry]) -> Self {
         let mut book = Self { by_content: HashMap::new(), by_path: HashMap::new() };
         for entry in log.iter().filter(|entry| entry.status == 0 && !entry.probe) {
             for (at, output) in entry.outputs.iter().enumerate() {
@@ -334,7 +334,7 @@ struct Temporary {
 }
 
 impl Temporary {
-    fn of(map: &LinkMap, link: &Entry) -> Self {
+    fn from_link(map: &LinkMap, link: &Entry) -> Self {
         let compiled = link.inputs.iter().filter(|input| input.language != Language::Object);
         let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sources: Vec<_> = compiled.map(|input| (stem(&input.path), input.language)).collect();

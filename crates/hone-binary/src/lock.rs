@@ -219,7 +219,7 @@ impl LockedProgram {
     ///
     /// # Errors
     /// [`LockFault::Unreadable`]. A file that is no program has no build-id.
-    pub fn of(
+    pub fn from_executable(
         executable: &Path,
         commit: Option<Commit>,
         build: Vec<String>,
@@ -393,7 +393,7 @@ impl LockedTraining {
     ///
     /// # Errors
     /// [`LockFault::Unreadable`].
-    pub fn of(
+    pub fn from_raw(
         workload: &str,
         load: String,
         seed: u64,
@@ -713,7 +713,7 @@ mod tests {
             fs::write(folder.path().join(name), vec![b'x'; bytes]).unwrap();
         }
         let machine = Machine { cpu_model: "a CPU".to_owned(), cores: 2, ..Machine::default() };
-        let of = |raw: &Path| LockedTraining::of("train", "words".to_owned(), 7, 0.5, raw, &machine);
+        let of = |raw: &Path| LockedTraining::from_raw("train", "words".to_owned(), 7, 0.5, raw, &machine);
         let left = of(folder.path()).unwrap();
         assert_eq!((left.raw_files, left.raw_bytes, left.seed, left.weight), (2, 15, Some(7), 0.5));
         assert_eq!(left.machine.unwrap().cpu_model, "a CPU");

@@ -63,8 +63,8 @@ impl Event {
         }
     }
 
-    /// In words.
-    pub fn words(self) -> &'static str {
+    /// What people call it.
+    pub fn text(self) -> &'static str {
         match self {
             Self::Branches => "branch records",
             Self::Cycles => "samples of cycles",
@@ -254,7 +254,7 @@ impl Perf {
             Event::Branches => has_branches(&text),
             Event::Cycles | Event::Clock => !text.trim().is_empty(),
         };
-        Ok((!is_there).then(|| format!("perf ended well, and its data has no {}", event.words())))
+        Ok((!is_there).then(|| format!("perf ended well, and its data has no {}", event.text())))
     }
 }
 

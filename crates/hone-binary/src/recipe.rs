@@ -284,7 +284,7 @@ impl<'a> RecipeBuilder<'a> {
             (Tools::Llvm { .. }, How::Recipe { log, .. })
                 if request.guide.counts() && !built.facts.instrumented =>
             {
-                let libraries = Libraries::of(log);
+                let libraries = Libraries::from_log(log);
                 let mut facts = libraries.paths().filter_map(|path| file_facts(path).ok());
                 let counts = facts.any(|facts| facts.instrumented);
                 refuse_if(!counts, || Refusal::NotInstrumented { binary: built.executable.clone() })
@@ -332,7 +332,7 @@ impl<'a> RecipeBuilder<'a> {
         let mut in_binary = elf::instrumented_functions(&counting.executable)?;
         if let How::Recipe { log, .. } = &counting.how {
             // Each library of the build counts for itself, and all of their counts are merged.
-            for library in Libraries::of(log).paths() {
+            for library in Libraries::from_log(log).paths() {
                 in_binary.extend(elf::instrumented_functions(library)?);
             }
         }
@@ -473,9 +473,9 @@ impl Builder for RecipeBuilder<'_> {
         }
         let facts = file_facts(&executable)?;
         let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
-        let of_log = Libraries::of(&log);
+        let of_log = Libraries::from_log(&log);
         let libraries = match of_log.needed_by(&executable) {
-            Ok(loaded) => loaded.into_iter().map(Library::of).collect::<Result<Vec<_>>>()?,
+            Ok(loaded) => loaded.into_iter().map(Library::from_path).collect::<Result<Vec<_>>>()?,
             Err(library) => {
                 let (program, library) = (executable, library.clone());
                 return Err(refused(RecipeRefusal::LibraryLeftBehind { program, library }));
@@ -546,7 +546,7 @@ impl Builder for RecipeBuilder<'_> {
         let How::Recipe { log, .. } = &counting.how else { return false };
         let Some(link) = link_of(log, &counting.executable, &counting.facts.sha256) else { return false };
         link.added.iter().any(|word| word.ends_with(DUMP_OBJECT))
-            && Libraries::of(log).paths().next().is_none()
+            && Libraries::from_log(log).paths().next().is_none()
     }
 
     fn tally(&self, raw: &Path, counting: &Built) -> Result<Tally> {

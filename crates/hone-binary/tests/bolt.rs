@@ -426,7 +426,7 @@ fn added_up(bench: &Bench, bolt: &Bolt<'_>, input: &Input, toy: &Path) {
     let samples: String = functions.map(|(at, _)| format!("S {} 70\n", at.trim_start_matches('0'))).collect();
     let (addresses, branches) = (bench.path("addresses.txt"), bench.path("branches.txt"));
     fs::write(&addresses, format!("E cpu-clock\n{samples}")).unwrap();
-    assert_eq!(ProfileForm::of(&addresses), Ok(ProfileForm::AddedUpAddresses));
+    assert_eq!(ProfileForm::detect(&addresses), Ok(ProfileForm::AddedUpAddresses));
     let converted = bolt.convert(input, &addresses, ProfileForm::AddedUpAddresses.to_convert().unwrap());
     if bench.tools.major < 22 {
         assert!(matches!(refusal(converted), BoltRefusal::TooOld { needed: 22, .. }));
@@ -436,7 +436,7 @@ fn added_up(bench: &Bench, bolt: &Bolt<'_>, input: &Input, toy: &Path) {
     }
     let at = samples.lines().next().unwrap().split(' ').nth(1).unwrap();
     fs::write(&branches, format!("B {at} {at} 50 0\nF {at} {at} 50\n")).unwrap();
-    assert_eq!(ProfileForm::of(&branches), Ok(ProfileForm::AddedUpBranches));
+    assert_eq!(ProfileForm::detect(&branches), Ok(ProfileForm::AddedUpBranches));
     bolt.convert(input, &branches, Samples::AddedUpBranches).unwrap();
 }
 

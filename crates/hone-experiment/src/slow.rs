@@ -67,7 +67,7 @@ fn compared(
     let Some((plain_per_s, sample)) = per_cpu_s(bench, plain, first, whole)? else { return Ok(None) };
     let sample = Workload { timeout_s: fitted(&sample, None).timeout_s, ..sample };
     let counting = per_cpu_s(bench, counting, &sample, &sample)?;
-    Ok(counting.and_then(|(counting_per_s, _)| SlowDown::of(&[plain_per_s], &[counting_per_s]).ok()))
+    Ok(counting.and_then(|(counting_per_s, _)| SlowDown::from_rates(&[plain_per_s], &[counting_per_s]).ok()))
 }
 
 /// How many requests a second of CPU serves, and the load that was long enough to tell; it is made no longer than `whole`.

@@ -146,7 +146,7 @@ impl Bench<'_, '_> {
             files.push((file, training.weight));
             parts.push((index, kept, training.weight, hone_report::load::load_text(&training.workload)));
         }
-        let kind = event.words().to_owned();
+        let kind = event.text().to_owned();
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
     }
 

@@ -74,7 +74,7 @@ impl Kind {
             }
             Self::Perf(event) => format!(
                 "{} of the plain program (it serves at some 1 % less; BOLT has to guess the branches in between)",
-                event.words()
+                event.text()
             ),
             Self::Emulated => "an exact trace of the plain program under an emulator (no counters of the machine's and no other build; it \
                                serves 3 to 20 times slower while it is traced)"
@@ -106,7 +106,7 @@ impl Job<'_> {
     pub(super) fn given_profile(&self) -> Result<Option<Kind>> {
         let ProfileWish::File(path) = &self.experiment.profile else { return Ok(None) };
         let file = self.beside(path);
-        let form = ProfileForm::of(&file).map_err(Refusal::from)?;
+        let form = ProfileForm::detect(&file).map_err(Refusal::from)?;
         // A lock beside it that is of another profile says that one of the two was mixed up.
         Lock::read(&file)?;
         Ok(Some(Kind::Given { file: file.canonicalize()?, form }))

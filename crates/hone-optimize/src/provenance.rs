@@ -80,7 +80,7 @@ impl Job<'_> {
         let trainings = went_in.parts.iter().map(|part| {
             let workload = &self.experiment.training[part.index].workload;
             let (name, load) = (&workload.name, part.load.to_owned());
-            LockedTraining::of(name, load, workload.seed, part.weight, part.raw, &machine)
+            LockedTraining::from_raw(name, load, workload.seed, part.weight, part.raw, &machine)
         });
         let trainings = trainings.collect::<Result<Vec<_>, _>>()?;
         let (mut programs, mut all) = match self.given_profile()? {
@@ -97,7 +97,7 @@ impl Job<'_> {
         if !trainings.is_empty() {
             let commit = self.source().and_then(|folder| commit_of(self.runner, &folder));
             let commands = counting.commands.clone();
-            programs.push(LockedProgram::of(&counting.executable, commit, commands, tools)?);
+            programs.push(LockedProgram::from_executable(&counting.executable, commit, commands, tools)?);
         }
         all.extend(trainings);
         let scratch = self.folder.join("scratch");

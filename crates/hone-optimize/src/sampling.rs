@@ -170,7 +170,7 @@ impl Job<'_> {
         let what = if workload.engine.operations().is_some() { "operations" } else { "requests" };
         Ok(format!(
             "{} over {:.1} s and {} {what} of workload `{}`",
-            event.words(),
+            event.text(),
             sampled.as_secs_f64(),
             hone_format::count(operations),
             workload.name

@@ -496,7 +496,8 @@ fn profiles_of_llvm_are_merged_with_weights_and_their_locks() {
     assert_eq!(fs::read(bench.path("sum.profdata")).unwrap()[8], 12);
     bench.compile(&cc, TOY, "used", &["-fprofile-use=sum.profdata", "-Werror"]);
     let keeper = Keeper::new(&bench.system, bench.dir.path());
-    let program = LockedProgram::of(&bench.path("counting"), None, vec!["-O2".into()], &[]).unwrap();
+    let program =
+        LockedProgram::from_executable(&bench.path("counting"), None, vec!["-O2".into()], &[]).unwrap();
     let training =
         LockedTraining { workload: Some("easy".into()), seed: Some(7), ..LockedTraining::default() };
     keeper.lock(&bench.path(files[0]), vec![program], vec![training]).unwrap();

@@ -26,7 +26,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(input: &Input, how: &str) -> Self {
+    pub(super) fn new(input: &Input, how: &str) -> Self {
         let build_id = input.anatomy.build_id.clone();
         Self { build_id, sha256: input.facts.sha256.clone(), how: how.to_owned() }
     }
@@ -123,7 +123,7 @@ impl Input {
 }
 
 pub(super) fn same_build(input: &Input, profile: &Path, origin: &Origin) -> Result<()> {
-    if origin.key() == Origin::of(input, "").key() {
+    if origin.key() == Origin::new(input, "").key() {
         return Ok(());
     }
     other_build(input, profile, origin.key())
@@ -134,7 +134,7 @@ fn other_build<T>(input: &Input, profile: &Path, taken_from: &str) -> Result<T> 
         profile: profile.to_path_buf(),
         binary: input.executable.clone(),
         taken_from: taken_from.to_owned(),
-        asked: Origin::of(input, "").key().to_owned(),
+        asked: Origin::new(input, "").key().to_owned(),
     })
 }
 
@@ -206,7 +206,7 @@ mod tests {
         assert!(told(&other).unwrap() && told(&own).is_err(), "one of those that were merged");
         locked(vec![program(None, "")]);
         assert_eq!(told(&own), Ok(false));
-        Origin::of(&own, "merged").write(&file).unwrap();
+        Origin::new(&own, "merged").write(&file).unwrap();
         assert!(told(&own).unwrap() && told(&other).is_err(), "the note is asked first");
     }
 }

@@ -170,12 +170,12 @@ impl<'a> Bolt<'a> {
             fs::remove_file(&old).with_context(|| format!("{} can't be removed", old.display()))?;
         }
         let finished = self.runner.run(&call)?;
-        let said = words(&finished)?;
+        let said = printed(&finished)?;
         let written = preflight::anatomy(&executable)?;
         if !written.bolt_instrumented {
             return refused(BoltRefusal::NotWritten { file: executable, what: "is not instrumented" });
         }
-        Origin::of(input, "instrumented by BOLT").write(&profile)?;
+        Origin::new(input, "instrumented by BOLT").write(&profile)?;
         Ok(InstrumentedByBolt { executable, profile, writes, command: call.to_string(), said })
     }
 
@@ -217,7 +217,7 @@ impl<'a> Bolt<'a> {
         Origin::remove(output)?;
         let merged = fdata::merge(profiles, output).map_err(BoltRefusal::from).map_err(Refusal::from)?;
         if all_are_noted {
-            Origin::of(input, "merged").write(output)?;
+            Origin::new(input, "merged").write(output)?;
         }
         Ok(merged)
     }
@@ -234,14 +234,14 @@ impl<'a> Bolt<'a> {
             .map_err(Refusal::from)?;
         let call = perf::with_perf(call, scratch.path())?;
         let _ = fs::remove_file(&profile);
-        let said = words(&self.runner.run(&call)?)?;
+        let said = printed(&self.runner.run(&call)?)?;
         if said.no_branch_records {
             return refused(BoltRefusal::NoBranchRecords { file: samples.to_path_buf() });
         }
         if profile.metadata().map_or(0, |facts| facts.len()) == 0 {
             return none_written(&profile);
         }
-        Origin::of(input, "sampled").write(&profile)?;
+        Origin::new(input, "sampled").write(&profile)?;
         Ok(profile)
     }
 
@@ -288,7 +288,7 @@ impl<'a> Bolt<'a> {
             executable,
             command: call.to_string(),
             took_s: finished.took.as_secs_f64(),
-            said: words(&finished)?,
+            said: printed(&finished)?,
             stderr_paths: vec![finished.stdout_path, finished.stderr_path],
         })
     }
@@ -421,7 +421,7 @@ fn none_written<T>(profile: &Path) -> Result<T> {
 }
 
 /// Both outputs; BOLT spreads its words over them.
-fn words(finished: &Finished) -> Result<Said, ToolError> {
+fn printed(finished: &Finished) -> Result<Said, ToolError> {
     Ok(Said::parse(&(finished.stdout_text()? + "\n" + &finished.stderr_text()?)))
 }
 

@@ -45,7 +45,7 @@ impl SlowDown {
     ///
     /// # Errors
     /// [`CaptureRefusal::NoRate`] when one of the two has no rate above 0.
-    pub fn of(plain_per_s: &[f64], instrumented_per_s: &[f64]) -> Result<Self, CaptureRefusal> {
+    pub fn from_rates(plain_per_s: &[f64], instrumented_per_s: &[f64]) -> Result<Self, CaptureRefusal> {
         let plain = middle(plain_per_s).ok_or(CaptureRefusal::NoRate { which: "plain" })?;
         let instrumented =
             middle(instrumented_per_s).ok_or(CaptureRefusal::NoRate { which: "instrumented" })?;
@@ -101,7 +101,7 @@ pub fn measure_slow_down(
             rates.push(operations as f64 / took.as_secs_f64());
         }
     }
-    Ok(SlowDown::of(&plain, &instrumented).map_err(Refusal::from)?)
+    Ok(SlowDown::from_rates(&plain, &instrumented).map_err(Refusal::from)?)
 }
 
 fn operations_of_a_burst(runner: &dyn Runner, drive: &impl Fn(Driven, u64) -> Call) -> anyhow::Result<u64> {
@@ -149,21 +149,24 @@ mod tests {
 
     #[test]
     fn rates_shrink_and_limits_grow_by_the_same_factor() {
-        let slow = SlowDown::of(&[900.0, 1000.0, 5000.0], &[250.0, 260.0, 10.0]).unwrap();
+        let slow = SlowDown::from_rates(&[900.0, 1000.0, 5000.0], &[250.0, 260.0, 10.0]).unwrap();
         assert_eq!((slow.plain_per_s, slow.instrumented_per_s), (1000.0, 250.0));
         assert_eq!((slow.factor(), slow.rate(800.0)), (4.0, 200.0));
         assert_eq!(slow.limit(Duration::from_secs(30)), Duration::from_secs(120));
         assert_eq!(slow.limit(Duration::MAX), LONGEST);
         assert!(slow.to_string().starts_with("the instrumented program is 4.00 times slower"));
-        let faster = SlowDown::of(&[1.0, 3.0], &[4.0]).unwrap();
+        let faster = SlowDown::from_rates(&[1.0, 3.0], &[4.0]).unwrap();
         assert_eq!((faster.plain_per_s, faster.factor()), (2.0, 1.0));
     }
 
     #[test]
     fn no_rate_is_no_factor() {
         for rates in [&[][..], &[0.0, f64::NAN, f64::INFINITY, -1.0]] {
-            assert_eq!(SlowDown::of(rates, &[1.0]), Err(CaptureRefusal::NoRate { which: "plain" }));
-            assert_eq!(SlowDown::of(&[1.0], rates), Err(CaptureRefusal::NoRate { which: "instrumented" }));
+            assert_eq!(SlowDown::from_rates(rates, &[1.0]), Err(CaptureRefusal::NoRate { which: "plain" }));
+            assert_eq!(
+                SlowDown::from_rates(&[1.0], rates),
+                Err(CaptureRefusal::NoRate { which: "instrumented" })
+            );
         }
     }
 

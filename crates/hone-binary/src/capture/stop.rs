@@ -186,7 +186,7 @@ struct End {
 }
 
 impl End {
-    fn of(ended: Ended, at: Instant) -> Self {
+    fn new(ended: Ended, at: Instant) -> Self {
         Self { ended: ended.status.into(), killed: ended.killed, at }
     }
 }
@@ -317,7 +317,7 @@ impl Ladder<'_> {
 
     fn wait(&mut self, limit: Duration) -> Climbed {
         let ended = self.session.wait_end(limit, self.plan.grace)?;
-        let end = ended.map(|ended| End::of(ended, Instant::now()));
+        let end = ended.map(|ended| End::new(ended, Instant::now()));
         Ok((end.as_ref().map_or(Outcome::Runs, |end| Outcome::Ended(end.ended)), end))
     }
 

@@ -47,7 +47,7 @@ pub struct Idle {
 
 impl Tally {
     /// Sums up counts by function; those that did not run are left out.
-    pub(crate) fn of(counts: impl IntoIterator<Item = (String, u64)>) -> Self {
+    pub(crate) fn from_counts(counts: impl IntoIterator<Item = (String, u64)>) -> Self {
         let mut tally = Self::default();
         for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let sum = tally.counts.entry(name).or_default();
@@ -57,7 +57,9 @@ impl Tally {
     }
 
     pub(crate) fn of_profile(profile: &Profile) -> Self {
-        Self::of(profile.functions.iter().map(|function| (function.name.clone(), function.total_count)))
+        Self::from_counts(
+            profile.functions.iter().map(|function| (function.name.clone(), function.total_count)),
+        )
     }
 
     /// Of BOLT's profiles; a program that ran none of its code has an empty one.
@@ -73,7 +75,7 @@ impl Tally {
             };
             all.extend(counts.functions.into_iter().map(|(name, counts)| (name, counts.heat())));
         }
-        Ok(Self::of(all))
+        Ok(Self::from_counts(all))
     }
 
     /// Sum of all counts.
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     fn tally(counts: &[(&str, u64)]) -> Tally {
-        Tally::of(counts.iter().map(|&(name, count)| (name.to_owned(), count)))
+        Tally::from_counts(counts.iter().map(|&(name, count)| (name.to_owned(), count)))
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub fn of_cpu(
 ) -> Result<Vec<Finding>, String> {
     let table = table(profile, "cpu")?;
     let index = profile.value_index("cpu").unwrap_or_default();
-    let look = Look { profile, index, names: Names::of(profile), total: table.total, own };
+    let look = Look { profile, index, names: Names::from_profile(profile), total: table.total, own };
     let mut found = look.walkers(&table, source);
     found.extend(look.garbage());
     Ok(found)
@@ -163,7 +163,7 @@ pub fn of_allocations(profile: &Profile, own: &BTreeSet<String>) -> Result<Vec<F
     for kind in ["alloc_space", "alloc_objects"] {
         let table = table(profile, kind)?;
         let index = profile.value_index(kind).unwrap_or_default();
-        let look = Look { profile, index, names: Names::of(profile), total: table.total, own };
+        let look = Look { profile, index, names: Names::from_profile(profile), total: table.total, own };
         let heavy = table.rows.iter().filter(|row| row.flat_percent >= ALLOCATOR_LEAST_PERCENT);
         found.extend(heavy.filter_map(|row| look.allocator(kind, row)));
     }

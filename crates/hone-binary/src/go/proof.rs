@@ -107,7 +107,7 @@ pub(super) fn coverage(
     in_program: &HashSet<String>,
     own: &BTreeSet<String>,
 ) -> Coverage {
-    let names = Names::of(profile);
+    let names = Names::from_profile(profile);
     let text = |name: usize| names.list[name].0.as_str();
     let foreign = |name: usize| text(name) == "main.main" || is_standard(package_of(text(name)), own);
     let (mut weight, mut lost) = (0_i64, 0_i64);

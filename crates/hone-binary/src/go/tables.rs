@@ -52,7 +52,7 @@ pub fn table(profile: &Profile, kind: &str) -> Result<Table, String> {
         let there: Vec<&str> = profile.sample_types.iter().map(|found| found.kind.as_str()).collect();
         format!("the profile has no values of the type {kind}; there are: {}", there.join(", "))
     })?;
-    let names = Names::of(profile);
+    let names = Names::from_profile(profile);
     let mut sums = vec![(0_i64, 0_i64); names.list.len()];
     for sample in &profile.samples {
         let value = sample.values[index];
@@ -102,7 +102,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(profile: &Profile) -> Self {
+    pub(super) fn from_profile(profile: &Profile) -> Self {
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut list = Vec::new();
         let of_function = profile

@@ -114,7 +114,7 @@ impl Keeper<'_> {
             unit: "branches and entries",
             compared: "names of functions",
             functions: counts.functions.len() as u64,
-            ..Check::of(opened, program, weight)
+            ..Check::new(opened, program, weight)
         };
         if names_only {
             check
@@ -190,7 +190,7 @@ fn useless(said: &Said) -> Option<String> {
 const BOLT_LIMIT: std::time::Duration = std::time::Duration::from_secs(3600);
 
 impl Check {
-    fn of(opened: &Opened, program: &Path, weight: u64) -> Self {
+    fn new(opened: &Opened, program: &Path, weight: u64) -> Self {
         Self {
             profile: opened.file.clone(),
             kind: opened.kind,
@@ -260,7 +260,7 @@ fn of_llvm(opened: &Opened, profile: &profile::Profile, program: &Path) -> Resul
         compared: "names and hashes of control flow, as the compiler does",
         functions: ran.len() as u64,
         unknown_to_profile: Some(hashes.keys().filter(|name| !known.contains(name.as_str())).count() as u64),
-        ..Check::of(opened, program, weight)
+        ..Check::new(opened, program, weight)
     };
     if judged.is_empty() {
         let what = "counts with context and the profile has none, or the other way round".to_owned();
@@ -287,7 +287,7 @@ fn of_go(opened: &Opened, profile: &go::Profile, program: &Path) -> Result<Check
         unit: "weight of calls",
         compared: "names on both sides of each call; calls that moved inside their function are not seen",
         functions,
-        ..Check::of(opened, program, count(weight))
+        ..Check::new(opened, program, count(weight))
     };
     let mut check = check.with_sum(lost_functions, count(lost));
     check.lost_share = lost_percent / 100.0;

@@ -98,7 +98,7 @@ impl Keeper<'_> {
         let Some(first) = known.first() else {
             return Err(StoreFault::Weights("no profile was named".to_owned()).into());
         };
-        let weights = weights.of(first.opened.kind, &known)?;
+        let weights = weights.for_profiles(first.opened.kind, &known)?;
         let part = part_of(output)?;
         let merged = match first.opened.kind {
             StoredFormat::Profdata => self.merge_llvm(&known, &weights, &part).map(|()| Rounding::default()),
@@ -307,7 +307,7 @@ fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
 }
 
 impl Weights {
-    fn of(&self, kind: StoredFormat, known: &[Known]) -> Result<Vec<f64>, StoreFault> {
+    fn for_profiles(&self, kind: StoredFormat, known: &[Known]) -> Result<Vec<f64>, StoreFault> {
         let totals: Vec<u64> = known.iter().map(|known| known.facts.total_count).collect();
         let (given, what) = match self {
             Self::Same => return Ok(vec![1.0; totals.len()]),

@@ -36,14 +36,14 @@ pub struct Make {
     pub target: Option<String>,
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// Commands of CMake. Release code with the lines of its sources, unless the arguments name another build type; no launcher
 /// stands before the compilers, since an object from a cache is one that no compiler was asked for.
 pub fn cmake(project: &CMake) -> Vec<Vec<String>> {
-    let mut configure = words(&[
+    let mut configure = owned(&[
         "cmake",
         "-S",
         ".",
@@ -54,7 +54,7 @@ pub fn cmake(project: &CMake) -> Vec<Vec<String>> {
         "-DCMAKE_CXX_COMPILER_LAUNCHER=",
     ]);
     configure.extend(project.arguments.iter().cloned());
-    let mut build = words(&["cmake", "--build", BUILD_FOLDER, "--parallel", "{jobs}"]);
+    let mut build = owned(&["cmake", "--build", BUILD_FOLDER, "--parallel", "{jobs}"]);
     if let Some(target) = &project.target {
         build.extend(["--target".to_owned(), target.clone()]);
     }
@@ -69,7 +69,7 @@ pub fn meson(project: &Meson) -> Vec<Vec<String>> {
         options.iter().any(|known| name.replace('-', "_").split('=').next() == Some(known))
     };
     let says = |options: &[&str]| project.arguments.iter().any(|argument| says(argument, options));
-    let mut setup = words(&["meson", "setup", BUILD_FOLDER]);
+    let mut setup = owned(&["meson", "setup", BUILD_FOLDER]);
     if !says(&["buildtype", "optimization"]) {
         setup.push("-Dbuildtype=debugoptimized".to_owned());
     }
@@ -78,14 +78,14 @@ pub fn meson(project: &Meson) -> Vec<Vec<String>> {
         setup.push("-Ddefault_library=static".to_owned());
     }
     setup.extend(project.arguments.iter().cloned());
-    let mut compile = words(&["meson", "compile", "-C", BUILD_FOLDER, "-j", "{jobs}"]);
+    let mut compile = owned(&["meson", "compile", "-C", BUILD_FOLDER, "-j", "{jobs}"]);
     compile.extend(project.target.clone());
     vec![setup, compile]
 }
 
 /// Commands of a configure script and of make. Both have their own defaults, which are -O2 where autoconf made the script.
 pub fn make(project: &Make) -> Vec<Vec<String>> {
-    let mut build = words(&["make", "-j{jobs}"]);
+    let mut build = owned(&["make", "-j{jobs}"]);
     build.extend(project.arguments.iter().cloned());
     build.extend(project.target.clone());
     project.configure.iter().cloned().chain([build]).collect()
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn cmake_builds_release_code_out_of_its_sources_and_the_users_arguments_win() {
         let project =
-            CMake { arguments: words(&["-DCMAKE_BUILD_TYPE=Release"]), target: Some("server".into()) };
+            CMake { arguments: owned(&["-DCMAKE_BUILD_TYPE=Release"]), target: Some("server".into()) };
         let lines = lines(&cmake(&project));
         assert!(lines[0].starts_with("cmake -S . -B hone-build "), "{lines:?}");
         let (ours, theirs) = (lines[0].find("=RelWithDebInfo"), lines[0].find("=Release"));
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn meson_is_told_to_optimise_once() {
         let own = |arguments: &[&str]| {
-            let project = Meson { arguments: words(arguments), target: None };
+            let project = Meson { arguments: owned(arguments), target: None };
             lines(&meson(&project))[0].contains("-Dbuildtype=debugoptimized")
         };
         assert!(own(&[]) && own(&["-Dtests=false", "-Dbuildtype_of_docs=x"]));
@@ -122,7 +122,7 @@ mod tests {
             assert!(!own(&[said]), "{said}");
         }
         let library = |arguments: &[&str]| {
-            let project = Meson { arguments: words(arguments), target: None };
+            let project = Meson { arguments: owned(arguments), target: None };
             lines(&meson(&project))[0].contains("=static")
         };
         assert!(
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn make_comes_behind_its_configure_script() {
         let project = Make {
-            configure: Some(words(&["./configure", "--prefix=/a b"])),
-            arguments: words(&["-C", "src", "BUILD_TLS=no"]),
+            configure: Some(owned(&["./configure", "--prefix=/a b"])),
+            arguments: owned(&["-C", "src", "BUILD_TLS=no"]),
             target: Some("redis-server".into()),
         };
         let commands = make(&project);

@@ -159,7 +159,7 @@ pub struct Command {
 impl Command {
     /// Understands the arguments of a compiler (its name left out) that works in `cwd`; response files are spread out before
     /// (see [`spread`]).
-    pub fn of(arguments: &[String], cwd: &Path) -> Self {
+    pub fn parse(arguments: &[String], cwd: &Path) -> Self {
         let mut reader = Reader::default();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -500,7 +500,7 @@ mod tests {
     use super::*;
 
     fn command(line: &str) -> Command {
-        Command::of(&words_of(line), Path::new("/src/build"))
+        Command::parse(&words_of(line), Path::new("/src/build"))
     }
 
     #[test]
@@ -623,7 +623,7 @@ mod tests {
 
     #[test]
     fn trials_of_configure_scripts_are_known() {
-        let probe = |line: &str, cwd: &str| Command::of(&words_of(line), Path::new(cwd)).probe;
+        let probe = |line: &str, cwd: &str| Command::parse(&words_of(line), Path::new(cwd)).probe;
         assert!(probe("-o conftest -O2 conftest.c", "/src"));
         assert!(probe("-c conftest2.c", "/src"));
         assert!(probe("-o t.o -c testCCompiler.c", "/b/CMakeFiles/CMakeScratch/TryCompile-x"));
@@ -688,11 +688,11 @@ mod tests {
         fn flags_never_change_what_is_done(words in any_words()) {
             let flags = ["-fprofile-generate=/p".to_owned(), "-Wl,--emit-relocs".to_owned()];
             let cwd = Path::new("/w");
-            let plain = Command::of(&words, cwd);
+            let plain = Command::parse(&words, cwd);
             let given: Vec<OsString> = words.iter().map(OsString::from).collect();
             let flagged: Vec<String> =
                 with_flags(&given, &flags).iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            let flagged = Command::of(&flagged, cwd);
+            let flagged = Command::parse(&flagged, cwd);
             prop_assert_eq!((flagged.action, &flagged.inputs, flagged.outputs()), (plain.action, &plain.inputs, plain.outputs()));
         }
 

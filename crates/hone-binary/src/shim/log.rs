@@ -158,7 +158,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cwd = Path::new(OsStr::from_bytes(b"/src/\xff"));
         let words = ["-c".to_owned(), "a.c".to_owned()];
-        let command = Command::of(&words, cwd);
+        let command = Command::parse(&words, cwd);
         let entry = Entry {
             name: "cc".to_owned(),
             compiler: "/usr/bin/cc".into(),

@@ -193,7 +193,7 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         text.flatten().map(|text| String::from_utf8_lossy(&text).into_owned())
     };
     let words = spread(&words, &mut read);
-    let command = Command::of(&words, cwd);
+    let command = Command::parse(&words, cwd);
     let mut added = orders.flags(&command);
     let map = map_of(orders, &command)?;
     if let Some(map) = &map {
@@ -317,7 +317,7 @@ mod tests {
         };
         let check = |line: &str, expected: &[&str]| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert_eq!(orders.flags(&Command::of(&words, Path::new("/w"))), expected, "{line}");
+            assert_eq!(orders.flags(&Command::parse(&words, Path::new("/w"))), expected, "{line}");
         };
         check("-c a.c", &["-fprofile-generate"]);
         let program = ["-fprofile-generate", "-Wl,-q", "-Xlinker", "/aids/d.o"];

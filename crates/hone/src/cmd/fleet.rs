@@ -130,7 +130,7 @@ impl OptionalBuild {
 }
 
 fn of_program(program: &Path) -> Result<String> {
-    let build_id = LockedProgram::of(program, None, Vec::new(), &[])?.build_id;
+    let build_id = LockedProgram::from_executable(program, None, Vec::new(), &[])?.build_id;
     build_id.with_context(|| {
         format!(
             "{} has no build-id\n  next: link it with -Wl,--build-id, or say another name for the build by --build-id",

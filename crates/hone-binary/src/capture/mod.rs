@@ -8,18 +8,18 @@
 //! written, with the remedy for that very end.
 
 mod aids;
+mod counts;
 mod ended;
 mod files;
 pub(crate) mod refusal;
 mod slowdown;
 mod stop;
-mod tally;
 
 pub(crate) use aids::planned_dump_object;
 pub use aids::{DumpObject, build_dump_object, build_preload, dump_env, preload_env, reset};
+pub use counts::{Idle, Tally};
 pub use ended::HowEnded;
 pub use files::{FileChange, ProfileFiles, ProfileKind, Snapshot, changes, let_all_write};
 pub use refusal::CaptureRefusal;
 pub use slowdown::{CounterLoss, Driven, SlowDown, measure_slow_down};
 pub use stop::{Dump, Lost, Outcome, Rung, Step, Stop, StopPlan, stop};
-pub use tally::{Idle, Tally};

@@ -1,6 +1,7 @@
 //! What can go wrong at the door, told so that somebody can act on it.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -194,4 +195,12 @@ fn signal_name(signal: i32) -> &'static str {
 
 fn seconds(limit: Duration) -> String {
     format!("{} s", limit.as_millis() as f64 / 1000.0)
+}
+
+pub(crate) fn unwaitable(call: &Call, error: &io::Error) -> ToolError {
+    ToolError::Unreadable {
+        what: format!("state of the child of step {}", call.step()),
+        reason: error.to_string(),
+        next: "another part of the program may have reaped it; that is a defect".to_owned(),
+    }
 }

@@ -21,6 +21,7 @@ mod dry;
 mod error;
 pub mod interrupt;
 pub mod left;
+mod logs;
 mod pass;
 mod replay;
 mod runner;

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::call::Call;
 use crate::child::Usage;
 use crate::error::{Scene, ToolError};
+use crate::logs::file_name_of;
 use crate::runner::{Finished, Runner};
 use crate::session::Session;
-use crate::system::file_name_of;
 
 /// One recorded call. It lies in `<step>-<n>/transcript.json`, beside `stdout`, `stderr` and `file-<i>` for the i-th
 /// promised file; `n` counts the calls of that step from 1.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::call::Call;
 use crate::child::{Group, Pause, Usage, members, send};
-use crate::error::{Scene, ToolError};
+use crate::error::{Scene, ToolError, unwaitable};
 use crate::interrupt;
+use crate::logs::Logs;
 use crate::signals::{SignalState, is_pending};
-use crate::system::{Logs, unwaitable};
 
 /// How much of a session's output a search for a line reads at most.
 const SEARCH_BYTES: usize = 16 * 1024 * 1024;

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::call::{Call, Promise};
 use crate::child::{Group, Pause};
-use crate::error::{Lack, Scene, ToolError};
+use crate::error::{Lack, Scene, ToolError, unwaitable};
 use crate::interrupt;
+use crate::logs::{Logs, file_name_of};
 use crate::replay::Recorder;
 use crate::runner::{Conversation, Finished, Runner};
 use crate::session::Session;
@@ -43,12 +44,6 @@ pub struct System {
     next: AtomicU32,
     progress: Option<ProgressHook>,
     recorder: Option<Recorder>,
-}
-
-/// The open log files of one child.
-pub(crate) struct Logs {
-    pub(crate) stdout_path: PathBuf,
-    pub(crate) stderr_path: PathBuf,
 }
 
 impl System {
@@ -250,12 +245,6 @@ fn prepare(folder: &Path) -> io::Result<u32> {
     Ok(highest.saturating_add(1))
 }
 
-/// A step's name without what a file name can't hold.
-pub(crate) fn file_name_of(step: &str) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    step.chars().map(fit).take(80).collect()
-}
-
 fn create(path: &Path) -> Result<File, ToolError> {
     File::create_new(path).map_err(|error| ToolError::Unreadable {
         what: format!("log {}", path.display()),
@@ -286,12 +275,4 @@ pub(crate) fn refusal(call: &Call, error: &io::Error) -> ToolError {
         (error.to_string(), "look at the program's file, at free memory and at the limits of processes")
     };
     ToolError::Refused { scene: Scene::of(call, None), reason, next: next.to_owned() }
-}
-
-pub(crate) fn unwaitable(call: &Call, error: &io::Error) -> ToolError {
-    ToolError::Unreadable {
-        what: format!("state of the child of step {}", call.step()),
-        reason: error.to_string(),
-        next: "another part of the program may have reaped it; that is a defect".to_owned(),
-    }
 }

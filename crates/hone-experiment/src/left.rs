@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hone_load::Security;
-use hone_tool::left::{Noting, end_what_is_left, note_groups_in};
+use hone_tool::orphans::{Noting, end_what_is_left, note_groups_in};
 
 use crate::folder::RunFolder;
 use crate::lever;

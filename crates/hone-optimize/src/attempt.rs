@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use hone_tool::left::{Noting, note_groups_in};
+use hone_tool::orphans::{Noting, note_groups_in};
 use serde::{Deserialize, Serialize};
 
 use crate::job::Job;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::call::Call;
-use crate::left;
+use crate::orphans;
 
 /// Waits between two looks at a child grow up to this.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -75,7 +75,7 @@ impl Group {
 
     fn spawn(mut command: Command, step: &str, stdout: File, stderr: File) -> io::Result<Self> {
         command.stdout(stdout).stderr(stderr);
-        let note = left::note(step).map(|note| {
+        let note = orphans::note(step).map(|note| {
             let path = note.path.clone();
             // SAFETY: the closure runs between fork and exec, and calls only what is async-signal-safe.
             unsafe {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::child::{Pause, members, send, vanished};
-use crate::left;
+use crate::orphans;
 
 /// Makes this process the parent of whatever its descendants leave behind, so that a daemon stays below it and can be found and ended.
 /// Without effect where the kernel refuses.
@@ -35,7 +35,7 @@ impl Daemon {
         // SAFETY: both only ask.
         let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
         let group = (group > 1 && group != own).then_some(group);
-        let note = group.and_then(|group| left::note_of(group, step));
+        let note = group.and_then(|group| orphans::note_of(group, step));
         Some(Self { pid, group, is_gone: AtomicBool::new(false), note })
     }
 

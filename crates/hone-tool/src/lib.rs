@@ -10,7 +10,7 @@
 //! - [`pass_through`] is the exception: a program that stands in for another one, inside of a build that has its own logs, shares
 //!   streams and process group with whoever called it;
 //! - [`detach_self`] is the other one: a guard has to be there when everything else of Hone is gone;
-//! - when Hone itself is killed, notes say which groups were there ([`left`]), and the next run ends what is left of them;
+//! - when Hone itself is killed, notes say which groups were there ([`orphans`]), and the next run ends what is left of them;
 //! - every [`ToolError`] shows what was tried, as a line to paste into a shell, and what to do next.
 
 mod call;
@@ -20,8 +20,8 @@ mod detach;
 mod dry;
 mod error;
 pub mod interrupt;
-pub mod left;
 mod logs;
+pub mod orphans;
 mod pass;
 mod replay;
 mod runner;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use hone_tool::left::{end_what_is_left, note_groups_in};
+use hone_tool::orphans::{end_what_is_left, note_groups_in};
 use hone_tool::{Call, Runner as _, System};
 
 fn runs(pid: u32) -> bool {

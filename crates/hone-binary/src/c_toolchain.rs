@@ -10,7 +10,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use hone_record::ToolReceipt;
-use hone_tool::{Call, Found, Origin, Runner, Tool, ToolError, Version};
+use hone_tool::{Call, LocatedTool, Origin, Runner, Tool, ToolError, Version};
 
 use crate::layout::PADDING;
 use crate::refusal::Refusal;
@@ -106,7 +106,7 @@ impl CToolchain {
         }))
     }
 
-    fn from_compiler(runner: &dyn Runner, found: &Found, name: &str) -> anyhow::Result<Self> {
+    fn from_compiler(runner: &dyn Runner, found: &LocatedTool, name: &str) -> anyhow::Result<Self> {
         let cc = found.path().canonicalize()?;
         let receipt = tool_at(&cc, name).receipt_of()?;
         match CompilerKind::parse(&receipt.version) {
@@ -142,7 +142,7 @@ fn first_line(text: &str) -> &str {
 }
 
 /// The compiler by its name or path, links not yet followed.
-fn compiler_named(name: &str) -> Result<Found, ToolError> {
+fn compiler_named(name: &str) -> Result<LocatedTool, ToolError> {
     let path = Path::new(name);
     let package = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
     let tool = Tool::new(&package, "").debian(&package);
@@ -190,7 +190,7 @@ fn tool_at<'a>(path: &Path, package: &'a str) -> At<'a> {
 }
 
 impl At<'_> {
-    fn locate(&self, variable: &str) -> Result<Found, ToolError> {
+    fn locate(&self, variable: &str) -> Result<LocatedTool, ToolError> {
         Tool::new(&self.file, variable).debian(self.package).locate_beside(std::slice::from_ref(&self.folder))
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use hone_record::ToolReceipt;
-use hone_tool::{Call, Found, Runner, Tool, Version};
+use hone_tool::{Call, LocatedTool, Runner, Tool, Version};
 
 const CARGO: Tool<'static> = Tool::new("cargo", "HONE_CARGO").at_least(1, 70, 0);
 const RUSTC: Tool<'static> = Tool::new("rustc", "HONE_RUSTC").at_least(1, 70, 0);
@@ -84,7 +84,7 @@ impl Toolchain {
 }
 
 /// Raw profiles can only be read by tools that know the version the compiler writes.
-fn receipt_of_llvm(tool: &Found, llvm_major: u32) -> Result<ToolReceipt> {
+fn receipt_of_llvm(tool: &LocatedTool, llvm_major: u32) -> Result<ToolReceipt> {
     let receipt = tool.receipt()?;
     let major = Version::first_in(&receipt.version).map(|version| version.0);
     if major != Some(llvm_major) {

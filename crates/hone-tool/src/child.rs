@@ -307,14 +307,14 @@ fn hear_interrupts() -> io::Result<()> {
     if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
+type StartRequest = (Command, mpsc::SyncSender<io::Result<Child>>);
 
 /// The kernel ties "my parent ended" to the *thread* that forked, so all children come from one thread that lasts as
 /// long as the process.
 fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
-    static ORDERS: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    static ORDERS: OnceLock<mpsc::Sender<StartRequest>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
-        let (sender, receiver) = mpsc::channel::<Order>();
+        let (sender, receiver) = mpsc::channel::<StartRequest>();
         let serve = move || {
             for (mut command, answer) in receiver {
                 // When nobody waits for the answer any more, the child is dropped unreaped and dies with us.

@@ -73,7 +73,7 @@ pub struct Ended {
 
 /// Who got a signal that asks for something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct SignalReceipt {
     /// Processes that took it.
     pub took: Vec<u32>,
     /// Processes that block it and did not fetch it in time.
@@ -215,7 +215,7 @@ impl Session {
     /// Sends a signal that asks for something to those processes of the group that it can't hurt and that take it: they handle
     /// it, or block it in all of their threads and fetch it by `sigwait` or `signalfd`. Blocked signals are inherited, so who only blocks
     /// it is left alone. Waits up to `limit` until it is taken.
-    pub fn tell(&self, signal: i32, limit: Duration) -> Told {
+    pub fn tell(&self, signal: i32, limit: Duration) -> SignalReceipt {
         let group = self.group.pid();
         let takers = members(group)
             .into_iter()
@@ -229,7 +229,7 @@ impl Session {
         }
         let (left, took): (Vec<i32>, Vec<i32>) = told.into_iter().partition(waiting);
         let ids = |list: Vec<i32>| list.into_iter().map(i32::unsigned_abs).collect();
-        Told { took: ids(took), left: ids(left) }
+        SignalReceipt { took: ids(took), left: ids(left) }
     }
 
     /// Whether a process of the group handles one of these signals, or fetches it, of its own accord: a thread named [`crate::SERVES_SIGNALS`]

@@ -131,7 +131,7 @@ impl<'a> Tool<'a> {
     /// # Errors
     /// [`ToolError::NotFound`] with the places that were tried. A set override that names no program is an error
     /// too: whoever set it does not want another one.
-    pub fn locate(&self, beside: &[PathBuf]) -> Result<Found, ToolError> {
+    pub fn locate(&self, beside: &[PathBuf]) -> Result<LocatedTool, ToolError> {
         let path = env::var_os("PATH").unwrap_or_default();
         self.search(beside, Some(env::split_paths(&path).collect()))
     }
@@ -140,11 +140,11 @@ impl<'a> Tool<'a> {
     ///
     /// # Errors
     /// As [`Tool::locate`].
-    pub fn locate_beside(&self, beside: &[PathBuf]) -> Result<Found, ToolError> {
+    pub fn locate_beside(&self, beside: &[PathBuf]) -> Result<LocatedTool, ToolError> {
         self.search(beside, None)
     }
 
-    fn search(&self, beside: &[PathBuf], path: Option<Vec<PathBuf>>) -> Result<Found, ToolError> {
+    fn search(&self, beside: &[PathBuf], path: Option<Vec<PathBuf>>) -> Result<LocatedTool, ToolError> {
         if let Some(given) = env::var_os(self.env).filter(|value| !value.is_empty()) {
             return self.overridden(PathBuf::from(given));
         }
@@ -166,7 +166,7 @@ impl<'a> Tool<'a> {
         Err(self.not_found(looked))
     }
 
-    fn overridden(&self, path: PathBuf) -> Result<Found, ToolError> {
+    fn overridden(&self, path: PathBuf) -> Result<LocatedTool, ToolError> {
         if is_program(&path) {
             let path = std::path::absolute(&path).unwrap_or(path);
             return Ok(self.found(path, Origin::Override));
@@ -179,8 +179,8 @@ impl<'a> Tool<'a> {
         Err(error)
     }
 
-    fn found(&self, path: PathBuf, origin: Origin) -> Found {
-        Found {
+    fn found(&self, path: PathBuf, origin: Origin) -> LocatedTool {
+        LocatedTool {
             name: self.name.to_owned(),
             path,
             origin,
@@ -212,7 +212,7 @@ pub enum Origin {
 
 /// A program that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct LocatedTool {
     name: String,
     path: PathBuf,
     origin: Origin,
@@ -221,7 +221,7 @@ pub struct Found {
     next: String,
 }
 
-impl Found {
+impl LocatedTool {
     /// The tool's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, ProfileApplied, ProfileProof, ToolReceipt};
-use hone_tool::{Call, Found, Runner, Tool};
+use hone_tool::{Call, LocatedTool, Runner, Tool};
 
 use super::diagnostics::{self, Decisions, Package};
 use super::merge::Merger;
@@ -79,7 +79,7 @@ impl<'a> GoPgo<'a> {
         fs::create_dir_all(work)
             .with_context(|| format!("the work folder {} can't be made", work.display()))?;
         let work = work.canonicalize()?;
-        let go: Found = GO.locate(&[PathBuf::from(USUAL_FOLDER)])?;
+        let go: LocatedTool = GO.locate(&[PathBuf::from(USUAL_FOLDER)])?;
         let receipt = go.receipt()?;
         let plan = GoPlan { go: go.path().to_path_buf(), target: GoTarget { module_dir, ..target } };
         let list = |call| -> Result<Vec<Package>> { diagnostics::packages(&runner.run(&call)?.stdout()?) };

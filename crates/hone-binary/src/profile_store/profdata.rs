@@ -38,7 +38,7 @@ pub(super) fn tools(runner: &dyn Runner) -> Result<Vec<Profdata>> {
     let names = MAJORS.rev().map(|major| format!("llvm-profdata-{major}"));
     let mut found: Vec<Profdata> = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut add = |located: Result<hone_tool::Found, ToolError>| {
+    let mut add = |located: Result<hone_tool::LocatedTool, ToolError>| {
         let Ok(located) = located else { return };
         let real = located.path().canonicalize().unwrap_or_else(|_| located.path().to_path_buf());
         // One that can't tell its version is none.

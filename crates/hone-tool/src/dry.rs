@@ -48,7 +48,7 @@ impl Runner for Dry {
     fn start(&self, call: &Call) -> Result<Session, ToolError> {
         self.note(call);
         Err(ToolError::Refused {
-            scene: Scene::of(call, None),
+            scene: Scene::new(call, None),
             reason: "a dry run starts no server".to_owned(),
             next: "run without --dry-run".to_owned(),
         })

@@ -27,7 +27,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub(crate) fn of(call: &Call, log: Option<&Path>) -> Box<Self> {
+    pub(crate) fn new(call: &Call, log: Option<&Path>) -> Box<Self> {
         Box::new(Self {
             step: call.step().to_owned(),
             command: call.to_shell_line(),

@@ -110,7 +110,7 @@ pub(crate) fn note(step: &str) -> Option<Unsigned> {
 /// A note of a group that is there already: of its first process, or, where that has gone, of the oldest that it has now.
 pub(crate) fn note_of(group: i32, step: &str) -> Option<PathBuf> {
     let line = |id: i32| text_of(&format!("/proc/{id}/stat"));
-    let begun = |id: &i32| Stat::of(*id).map_or(u64::MAX, |stat| stat.started);
+    let begun = |id: &i32| Stat::read(*id).map_or(u64::MAX, |stat| stat.started);
     let of_first = line(group).or_else(|| {
         let oldest = members(group).into_iter().min_by_key(begun)?;
         let line = line(oldest)?;
@@ -162,8 +162,8 @@ impl Note {
             return None;
         }
         let members = members(self.group);
-        let theirs: Vec<Stat> = members.iter().filter_map(|id| Stat::of(*id)).collect();
-        if !self.is_of(Stat::of(self.group), &theirs) {
+        let theirs: Vec<Stat> = members.iter().filter_map(|id| Stat::read(*id)).collect();
+        if !self.is_of(Stat::read(self.group), &theirs) {
             return None;
         }
         send(-self.group, libc::SIGKILL);
@@ -190,7 +190,7 @@ struct Stat {
 }
 
 impl Stat {
-    fn of(id: i32) -> Option<Self> {
+    fn read(id: i32) -> Option<Self> {
         Self::parse(&text_of(&format!("/proc/{id}/stat"))?)
     }
 
@@ -230,7 +230,7 @@ mod tests {
         for text in ["", "7 (x", "7 (x) S 1 7", "7 (x) S 1 7 five 0 -1"] {
             assert_eq!(Stat::parse(text), None, "{text}");
         }
-        assert!(Stat::of(i32::try_from(std::process::id()).unwrap()).unwrap().started > 0);
+        assert!(Stat::read(i32::try_from(std::process::id()).unwrap()).unwrap().started > 0);
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Runner for Replay {
 
     fn start(&self, call: &Call) -> Result<Session, ToolError> {
         Err(ToolError::Refused {
-            scene: Scene::of(call, None),
+            scene: Scene::new(call, None),
             reason: "a replay starts no server".to_owned(),
             next: "use the real runner for what needs a live process".to_owned(),
         })

@@ -33,7 +33,7 @@ pub trait Runner: Send + Sync {
     /// As [`Runner::start`].
     fn converse(&self, call: &Call) -> Result<Conversation, ToolError> {
         Err(ToolError::Refused {
-            scene: Scene::of(call, None),
+            scene: Scene::new(call, None),
             reason: "this runner talks to no program".to_owned(),
             next: "use the real runner for what needs a live process".to_owned(),
         })

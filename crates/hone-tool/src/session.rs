@@ -219,7 +219,7 @@ impl Session {
         let group = self.group.pid();
         let takers = members(group)
             .into_iter()
-            .filter(|&id| SignalState::of(id).is_some_and(|state| state.takes(signal)));
+            .filter(|&id| SignalState::read(id).is_some_and(|state| state.takes(signal)));
         let told: Vec<i32> = takers.inspect(|&id| send(id, signal)).collect();
         let waiting = |id: &i32| is_pending(*id, signal);
         let deadline = Instant::now() + limit;
@@ -236,7 +236,7 @@ impl Session {
     /// is not its own.
     pub fn handles(&self, signals: &[i32]) -> bool {
         let handles = |state: SignalState| signals.iter().any(|&signal| state.uses(signal));
-        members(self.group.pid()).into_iter().filter_map(SignalState::of).any(handles)
+        members(self.group.pid()).into_iter().filter_map(SignalState::read).any(handles)
     }
 
     /// Waits up to `limit` for its end, and then up to `rest` for that of its group, which is asked with TERM after half
@@ -281,7 +281,7 @@ impl Session {
 
     /// The scene as it is now, for an error of the caller's own about this child.
     pub fn scene(&self) -> Box<Scene> {
-        Scene::of(&self.call, Some(&self.stderr_path))
+        Scene::new(&self.call, Some(&self.stderr_path))
     }
 }
 

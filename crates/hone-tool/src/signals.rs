@@ -29,12 +29,12 @@ struct Thread {
 }
 
 impl SignalState {
-    /// Of a running process; `None` when it is gone, or the system does not tell.
-    pub(crate) fn of(process: i32) -> Option<Self> {
+    /// Asks the system about a running process; `None` when it is gone, or the system does not tell.
+    pub(crate) fn read(process: i32) -> Option<Self> {
         let caught = set_in(&text_of(&format!("/proc/{process}/status"))?, "SigCgt:")?;
         let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
         // One that has ended since is none of them.
-        let threads = tasks.filter_map(|task| Thread::of(&task.path().to_string_lossy())).collect();
+        let threads = tasks.filter_map(|task| Thread::read(&task.path().to_string_lossy())).collect();
         Some(Self { caught, threads, in_descriptors: in_descriptors(process) })
     }
 
@@ -57,7 +57,7 @@ impl SignalState {
 }
 
 impl Thread {
-    fn of(folder: &str) -> Option<Self> {
+    fn read(folder: &str) -> Option<Self> {
         let file = |name: &str| text_of(&format!("{folder}/{name}"));
         let wait = libc::SYS_rt_sigtimedwait.to_string();
         Some(Self {

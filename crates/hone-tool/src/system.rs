@@ -92,7 +92,7 @@ impl System {
     /// The log files of the next child, open.
     fn logs(&self, call: &Call) -> Result<(Logs, File, File), ToolError> {
         if call.minds_interrupts() && interrupt::requested() {
-            return Err(ToolError::Interrupted { scene: Scene::of(call, None) });
+            return Err(ToolError::Interrupted { scene: Scene::new(call, None) });
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let stem = format!("{number:03}-{}", file_name_of(call.step()));
@@ -112,7 +112,7 @@ impl System {
         logs: &Logs,
         start: Instant,
     ) -> Result<ExitStatus, ToolError> {
-        let scene = || Scene::of(call, Some(&logs.stderr_path));
+        let scene = || Scene::new(call, Some(&logs.stderr_path));
         let mut pause = Pause::default();
         let mut told = start;
         loop {
@@ -151,17 +151,17 @@ impl System {
 impl Runner for System {
     fn run(&self, call: &Call) -> Result<Finished, ToolError> {
         let before: Vec<Option<Stamp>> =
-            call.promises().iter().map(|promise| Stamp::of(&promise.path)).collect();
+            call.promises().iter().map(|promise| Stamp::read(&promise.path)).collect();
         let start = Instant::now();
         let (mut group, logs) = self.spawn(call)?;
         let status = self.wait(call, &mut group, &logs, start)?;
         let took = start.elapsed();
         let Some(code) = status.code().filter(|&code| call.accepts(code)) else {
-            return Err(ToolError::Failed { scene: Scene::of(call, Some(&logs.stderr_path)), status });
+            return Err(ToolError::Failed { scene: Scene::new(call, Some(&logs.stderr_path)), status });
         };
         for (promise, before) in call.promises().iter().zip(before) {
             if let Some(lack) = lack_of(promise, before) {
-                let scene = Scene::of(call, Some(&logs.stderr_path));
+                let scene = Scene::new(call, Some(&logs.stderr_path));
                 return Err(ToolError::NothingProduced { scene, file: promise.path.clone(), lack });
             }
         }
@@ -207,7 +207,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+    fn read(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|metadata| Self::from(&metadata))
     }
 }
@@ -274,5 +274,5 @@ pub(crate) fn refusal(call: &Call, error: &io::Error) -> ToolError {
     } else {
         (error.to_string(), "look at the program's file, at free memory and at the limits of processes")
     };
-    ToolError::Refused { scene: Scene::of(call, None), reason, next: next.to_owned() }
+    ToolError::Refused { scene: Scene::new(call, None), reason, next: next.to_owned() }
 }

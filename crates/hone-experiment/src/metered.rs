@@ -18,8 +18,9 @@ use crate::moment::now_unix_ms;
 mod history;
 mod prometheus;
 mod scraped;
+pub mod turns;
 
-pub use history::{kept, points};
+pub use history::{keep, kept, open_kept, points};
 pub use prometheus::Server;
 pub use scraped::{Brokers, completed};
 

@@ -1,6 +1,7 @@
 //! Looks that were kept, as a history for the model of costs.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -47,6 +48,43 @@ pub fn points(looks: &[BatchWatch]) -> Vec<Point> {
     looks.iter().filter_map(Point::of).collect()
 }
 
+/// Opens a file of looks to add to it. A line that a killed writer broke off is ended first.
+///
+/// # Errors
+/// When it can't be written.
+pub fn open_kept(path: &Path) -> Result<File> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("{} can't be written", path.display()))?;
+    if ends_torn(&mut file).with_context(|| format!("{} can't be read", path.display()))? {
+        writeln!(file).with_context(|| format!("{} can't be written", path.display()))?;
+    }
+    Ok(file)
+}
+
+/// Whether a writer was killed within its last line.
+fn ends_torn(file: &mut File) -> std::io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// On one line, so that looks can be appended for days and the file is still read line by line. One write, so that a line is whole or the last.
+///
+/// # Errors
+/// When it can't be written.
+pub fn keep(file: &mut File, watch: &BatchWatch) -> Result<()> {
+    let line = format!("{}\n", serde_json::to_string(&Envelope::new(watch.clone()))?);
+    file.write_all(line.as_bytes()).context("the look can't be kept")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +104,18 @@ mod tests {
         let told = looks("{\n", "f").unwrap_err().to_string();
         assert!(told.contains("f has no look that"), "{told}");
         assert_eq!(looks("\n", "f").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_torn_line_is_ended_before_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("looks.jsonl");
+        for expected in ["", "{\"torn", "{\"torn\n{}\n"] {
+            drop(open_kept(&path).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.trim_end_matches('\n'), expected.trim_end_matches('\n'));
+            let mut file = open_kept(&path).unwrap();
+            file.write_all(if expected.is_empty() { b"{\"torn" } else { b"{}\n" }).unwrap();
+        }
     }
 }

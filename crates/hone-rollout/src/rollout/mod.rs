@@ -23,9 +23,11 @@ use hone_experiment::moment::now_unix_ms;
 use hone_experiment::progress::Progress;
 
 pub mod gate;
-pub mod placing;
+pub mod gates;
+pub(crate) mod placing;
 pub mod print;
 mod remote;
+pub mod source;
 pub mod text;
 
 use gate::{Closed, Finding, Gate, Rules, Stretch, Watched};

@@ -9,10 +9,10 @@ use hone_format::read_bytes;
 use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 
 use crate::cmd::context::{CliContext, paths};
-use crate::output::Output;
 use hone_document::heat_blocks;
 use hone_document::heatmap::{self as shown, Look};
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::output::Output;
 use hone_optimize::heat::{self, Source, Wish};
 
 /// Columns where nobody says how many there are.

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
 use crate::cmd::context::{CliContext, paths};
-use crate::output::Output;
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::output::Output;
 
 /// Write recording rules, alerts and a Grafana dashboard for batches.
 ///

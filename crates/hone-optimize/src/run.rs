@@ -1,0 +1,401 @@
+//! A run of `hone optimize` from its experiment file to its record: a new one, or one that goes on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_record::Optimization;
+use hone_tool::ToolError;
+
+use crate::steps::PhaseEnd;
+use crate::{Job, dry, is_worse, kept_steps, optimize, rule};
+use hone_experiment::bench;
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::phase::Phase;
+use hone_experiment::progress::Progress;
+use hone_experiment::run_context::{experiment_text, shown_runner};
+use hone_experiment::spec::{self, Experiment, VariantChoice};
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// The experiment file.
+    pub file: PathBuf,
+    /// Folder for runs, builds and the ledger.
+    pub output: PathBuf,
+    /// Go on with a run: the named one, or the newest of this experiment.
+    pub resume: Option<Option<PathBuf>>,
+    /// Go through one phase and end.
+    pub only: Option<Phase>,
+    /// The variants, where they are not those of the experiment.
+    pub variants: VariantChoice,
+}
+
+/// A run that can begin.
+pub struct OptimizeRun {
+    request: RunRequest,
+    experiment: Experiment,
+    /// What the run keeps of it: all that makes it this one.
+    text: String,
+}
+
+impl OptimizeRun {
+    /// Reads the experiment, and what the run that goes on was asked for.
+    ///
+    /// # Errors
+    /// When it can't be read, or its loads and its rule can't be had.
+    pub fn read(request: RunRequest) -> Result<Self> {
+        let text = experiment_text(&request.file)?;
+        let request = request.of_its_run(&text);
+        let experiment = spec::parse_asked(&text, &request.file, &request.variants)?;
+        // What is kept says all that makes a run this one.
+        let text = text + &mark(&request.variants);
+        check_rule_and_loads(&experiment)?;
+        Ok(Self { request, experiment, text })
+    }
+
+    /// The plan, in a folder that goes: looking at a target writes logs.
+    ///
+    /// # Errors
+    /// When the target can't be looked at.
+    pub fn dry_run(&self, progress: &Progress) -> Result<String> {
+        let parent =
+            tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
+        let folder = RunFolder::create(parent.path(), &self.experiment.name)?;
+        // Its builds would lie in there, too.
+        let text = self.with_job(parent.path(), &folder, progress, dry::plan)?;
+        let temporary = parent.path().canonicalize()?;
+        let runs = whole(&self.request.output)?;
+        Ok(dry::in_runs(&text, &temporary.display().to_string(), &runs.display().to_string()))
+    }
+
+    /// Carries out every step that is not done yet, or those of one phase: then there is no record.
+    ///
+    /// # Errors
+    /// With what broke off, and how to go on.
+    pub fn carry_out(&self, progress: &Progress) -> Result<Option<(Optimization, PathBuf)>> {
+        let Self { request, experiment, text } = self;
+        let folder = folder(request, experiment, text)?;
+        progress.line(&format!("Run folder: {}", folder.path().display()));
+        let done = self.with_job(&request.output, &folder, progress, optimize);
+        if let Some(end @ PhaseEnd::Done(_)) = done.as_ref().err().and_then(|error| error.downcast_ref()) {
+            progress.line(&format!("{end}: {}", folder.path().display()));
+            return Ok(None);
+        }
+        let is_new = request.resume.is_none() && !request.goes_on();
+        let found = done.map_err(|error| with_way_on(error, request, &folder, is_new))?;
+        Ok(Some((found, folder.join("optimization.json"))))
+    }
+
+    /// Whether nothing is kept and a variant is worse, or one that was asked for is.
+    pub fn is_worse(&self, found: &Optimization) -> bool {
+        let asked = self.experiment.variants_are_asked;
+        is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked)
+    }
+
+    fn with_job<T>(
+        &self,
+        output: &Path,
+        folder: &RunFolder,
+        progress: &Progress,
+        work: impl FnOnce(&Job<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let runner = shown_runner(folder, progress)?;
+        // Held against paths inside of the sources, which may be around it.
+        let home = std::path::absolute(output)?;
+        let home = home.canonicalize().unwrap_or(home);
+        work(&Job {
+            experiment: &self.experiment,
+            file: &self.request.file,
+            folder,
+            home: &home,
+            runner: &runner,
+            progress,
+            only: self.request.only,
+        })
+    }
+}
+
+impl RunRequest {
+    /// A run that is gone on with knows by itself what was asked for, and one that is named, where it lies.
+    fn of_its_run(mut self, text: &str) -> Self {
+        let newest = || newest(&self.output, &spec::name_in(text)?).ok();
+        let run = match &self.resume {
+            Some(Some(named)) => Some(named.clone()),
+            Some(None) => newest(),
+            None if self.goes_on() => newest(),
+            None => None,
+        };
+        let Some(run) = run else { return self };
+        let kept = fs::read_to_string(run.join("experiment.toml")).unwrap_or_default();
+        let (_, asked) = unmarked(&kept);
+        self.variants.matrix |= asked.matrix;
+        self.variants.variants = self.variants.variants.or(asked.variants);
+        if !matches!(self.resume, Some(Some(_))) {
+            return self;
+        }
+        let home = run.canonicalize().ok().and_then(|run| run.parent().map(Path::to_owned));
+        // Only a folder that runs are made in.
+        if let Some(home) = home.filter(|home| home.join("builds").is_dir()) {
+            self.output = home;
+        }
+        self
+    }
+
+    /// Every phase but the first goes on in a run that was begun.
+    fn goes_on(&self) -> bool {
+        self.only.is_some_and(|phase| phase > Phase::Baseline)
+    }
+
+    /// The command that goes on with a run, ready to paste.
+    pub fn way_on(&self, run: &Path) -> String {
+        let mut words = vec!["hone".to_owned(), "optimize".to_owned(), self.file.display().to_string()];
+        words.extend(options(&self.variants).split_whitespace().map(str::to_owned));
+        if let Some(phase) = self.only {
+            words.extend(["--only".to_owned(), phase.name().to_owned()]);
+        }
+        words.extend(["--output".to_owned(), self.output.display().to_string()]);
+        words.extend(["--resume".to_owned(), run.display().to_string()]);
+        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+    }
+}
+
+pub(crate) fn check_rule_and_loads(experiment: &Experiment) -> Result<()> {
+    let training = experiment.training.iter().map(|training| &training.workload);
+    for workload in experiment.judging.iter().chain(training) {
+        bench::check(workload)?;
+    }
+    rule::check(experiment)
+}
+
+/// How a run is begun where another one was to be gone on with.
+const ANEW: &str = "without --resume or by --only baseline";
+
+/// Stands before what the command line asked for, behind the experiment's text in a run's folder.
+const MARK: &str = "\n# as asked:";
+
+/// The end of the text that a run keeps: what the command line asked for beyond the experiment.
+fn mark(asked: &VariantChoice) -> String {
+    if *asked == VariantChoice::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
+}
+
+/// As options of a command line, each behind a space.
+fn options(asked: &VariantChoice) -> String {
+    let matrix = if asked.matrix { " --matrix" } else { "" };
+    let variants = asked.variants.as_ref().map(|names| format!(" --variants {}", names.join(",")));
+    format!("{matrix}{}", variants.unwrap_or_default())
+}
+
+/// A run's text without its mark, and what the mark says.
+fn unmarked(kept: &str) -> (&str, VariantChoice) {
+    let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, VariantChoice::default()) };
+    let mut asked = VariantChoice::default();
+    let mut words = options.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "--matrix" => asked.matrix = true,
+            "--variants" => {
+                asked.variants = words.next().map(|it| it.split(',').map(str::to_owned).collect())
+            }
+            _ => return (kept, VariantChoice::default()),
+        }
+    }
+    (text, asked)
+}
+
+/// A new folder, or the one to go on with. The experiment's text is kept in it: a run is of one experiment.
+fn folder(request: &RunRequest, experiment: &Experiment, text: &str) -> Result<RunFolder> {
+    let newest_of_phase = request.goes_on().then_some(&None);
+    let Some(resume) = request.resume.as_ref().or(newest_of_phase) else {
+        let folder = RunFolder::create(&request.output, &experiment.name)?;
+        folder.write_text("experiment.toml", text)?;
+        return Ok(folder);
+    };
+    let path = match resume {
+        Some(path) => path.clone(),
+        None => newest(&request.output, &experiment.name)?,
+    };
+    let folder = RunFolder::open(&path)?;
+    let kept = folder.join("experiment.toml");
+    let kept = fs::read_to_string(&kept).with_context(|| {
+        format!("{} can't be read; is {} a run of optimize?", kept.display(), path.display())
+    })?;
+    if kept != text {
+        let ((begun, asked_then), (now, _)) = (unmarked(&kept), unmarked(text));
+        if begun == now {
+            let said = match &*options(&asked_then) {
+                "" => "out --matrix and --variants".to_owned(),
+                options => options.to_owned(),
+            };
+            bail!(
+                "{} was begun with{said}; a run is of one experiment. Say the same, or begin a new one, {ANEW}",
+                path.display()
+            );
+        }
+        bail!(
+            "{} has changed since {} was begun; a run is of one experiment. Begin a new one, {ANEW}",
+            request.file.display(),
+            path.display()
+        );
+    }
+    Ok(folder)
+}
+
+/// An error keeps what was done; say how to go on.
+fn with_way_on(
+    error: anyhow::Error,
+    request: &RunRequest,
+    folder: &RunFolder,
+    is_new: bool,
+) -> anyhow::Error {
+    if !folder.join("steps").exists() {
+        // Nothing was done that could be gone on with; but what a tool says of its failure may lie there.
+        let is_of_a_tool = error.downcast_ref::<ToolError>().is_some();
+        if is_new && !(is_of_a_tool && has_logs(folder)) {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+        return error;
+    }
+    // It says itself why this run can't be gone on with.
+    if error.downcast_ref::<Usage>().is_some() {
+        return error;
+    }
+    let more = format!(
+        "\nAfter a change of {} itself: the same without --resume; what is built and still fits is taken from the cache",
+        request.file.display()
+    );
+    // A run is of one experiment: one that was mended begins a new run, and takes what is built already from the last.
+    kept_steps::with_way_on(&error, &request.way_on(folder.path()), &more)
+}
+
+/// A path that is the same from every folder, without links as far as it is there.
+fn whole(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let real = |path: &Path| path.canonicalize().ok();
+    let below = || Some(real(path.parent()?)?.join(path.file_name()?));
+    Ok(real(&path).or_else(below).unwrap_or(path))
+}
+
+pub(crate) fn newest(output: &Path, name: &str) -> Result<PathBuf> {
+    let number = |path: &PathBuf| {
+        let file_name = path.file_name()?.to_str()?;
+        file_name.strip_prefix(name)?.strip_prefix('-')?.parse::<u32>().ok()
+    };
+    let entries = fs::read_dir(output).into_iter().flatten().flatten();
+    let runs = entries.map(|entry| entry.path()).filter_map(|path| Some((number(&path)?, path)));
+    let newest = runs.max().map(|(_, path)| path);
+    newest.with_context(|| {
+        format!(
+            "there is no run of `{name}` in {} to go on with\n  next: begin one, {ANEW}",
+            output.display()
+        )
+    })
+}
+
+/// Whether a tool has said something that is kept.
+fn has_logs(folder: &RunFolder) -> bool {
+    let files = fs::read_dir(folder.join("logs")).into_iter().flatten().flatten();
+    files.filter_map(|entry| entry.metadata().ok()).any(|facts| facts.is_file() && facts.len() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the command line has it, with the options that these tests take.
+    fn read(line: &str) -> RunRequest {
+        let words = shlex::split(line).unwrap();
+        let mut words = words.into_iter().skip(2).peekable();
+        let mut request = RunRequest {
+            file: words.next().unwrap().into(),
+            output: "runs".into(),
+            resume: None,
+            only: None,
+            variants: VariantChoice::default(),
+        };
+        while let Some(word) = words.next() {
+            match &*word {
+                "-o" => request.output = words.next().unwrap().into(),
+                "--only" => {
+                    request.only = <Phase as clap::ValueEnum>::from_str(&words.next().unwrap(), false).ok()
+                }
+                "--resume" => {
+                    request.resume = Some(words.next_if(|next| !next.starts_with('-')).map(PathBuf::from));
+                }
+                "--variants" => {
+                    let names = words.next().unwrap();
+                    request.variants.variants = Some(names.split(',').map(str::to_owned).collect());
+                }
+                other => panic!("{other}"),
+            }
+        }
+        request
+    }
+
+    #[test]
+    fn the_log_of_a_first_build_that_failed_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let arguments = read("hone optimize x.toml");
+        for (code, stays) in [(0, false), (1, true)] {
+            use hone_tool::{Call, Runner as _, System};
+            let folder = RunFolder::create(parent.path(), "x").unwrap();
+            let script = format!("echo said; exit {code}");
+            let call = Call::new("build", "/bin/sh", parent.path()).args(["-c", &script]);
+            let error = match System::new(folder.join("logs")).unwrap().run(&call) {
+                Ok(_) => anyhow::anyhow!("refused"),
+                Err(error) => anyhow::Error::from(error).context("step build-baseline"),
+            };
+            with_way_on(error, &arguments, &folder, true);
+            assert_eq!(folder.path().is_dir(), stays, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_named_knows_where_it_lies_and_what_it_is_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        let run = home.join("x-001");
+        fs::create_dir_all(home.join("builds")).unwrap();
+        fs::create_dir_all(&run).unwrap();
+        let asked = VariantChoice { matrix: true, variants: Some(vec!["pgo".into(), "bolt".into()]) };
+        let kept = format!("name = \"x\"{}", mark(&asked));
+        fs::write(run.join("experiment.toml"), &kept).unwrap();
+        assert_eq!(unmarked(&kept), ("name = \"x\"", asked.clone()));
+        let found = read(&format!("hone optimize x.toml --resume {}", run.display())).of_its_run("");
+        assert_eq!((&found.output, found.variants.clone()), (&home, asked.clone()));
+        for line in ["--resume", "--only train"] {
+            let line = format!("hone optimize x.toml -o {} {line}", home.display());
+            assert_eq!(read(&line).of_its_run("name = \"x\"\n").variants, asked, "{line}");
+            assert_eq!(read(&line).of_its_run("name = \"y\"\n").variants, VariantChoice::default(), "{line}");
+        }
+        assert_eq!(
+            read("hone optimize x.toml").of_its_run("name = \"x\"").variants,
+            VariantChoice::default()
+        );
+    }
+
+    #[test]
+    fn a_run_is_not_gone_on_with_for_other_variants() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.toml");
+        let text = include_str!("../../../examples/broker/hone.toml");
+        fs::write(&file, text).unwrap();
+        let folder_of = |line: &str| {
+            let line = format!("hone optimize {} -o {} {line}", file.display(), dir.path().display());
+            let arguments = read(&line).of_its_run(text);
+            let asked = arguments.variants.clone();
+            let experiment = spec::parse_asked(text, &file, &asked).unwrap();
+            super::folder(&arguments, &experiment, &(text.to_owned() + &mark(&asked)))
+        };
+        folder_of("--variants pgo,bolt").unwrap();
+        folder_of("--variants pgo,bolt --resume").unwrap();
+        folder_of("--resume").unwrap();
+        folder_of("--only build").unwrap();
+        let error = folder_of("--variants pgo --resume").unwrap_err().to_string();
+        assert!(error.contains("was begun with --variants pgo,bolt;"), "{error}");
+        let wrong = VariantChoice { variants: Some(vec!["pgi".into()]), ..VariantChoice::default() };
+        let error = spec::parse_asked(text, &file, &wrong).unwrap_err().to_string();
+        assert!(error.contains("--variants: unknown variant `pgi`; did you mean `pgo`?"), "{error}");
+    }
+}

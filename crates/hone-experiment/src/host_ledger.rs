@@ -46,9 +46,6 @@ impl HostLedger {
     }
 
     /// Enters a change that was made.
-    ///
-    /// # Errors
-    /// When the ledger can't be written.
     pub fn applied(&self, plan: &Plan, applied: &Applied, all: bool, progress: &Progress) -> Result<()> {
         let written: Vec<String> =
             plan.steps(all).iter().map(|step| format!("{} = {}", step.path, step.value)).collect();
@@ -72,9 +69,6 @@ impl HostLedger {
     }
 
     /// Enters that a change stays.
-    ///
-    /// # Errors
-    /// When the ledger can't be written.
     pub fn confirmed(&self, confirmed: &Confirmed, progress: &Progress) -> Result<()> {
         let stays = match &confirmed.files[..] {
             [] => "for this boot".to_owned(),
@@ -96,9 +90,6 @@ impl HostLedger {
     }
 
     /// Enters that a change is gone.
-    ///
-    /// # Errors
-    /// When the ledger can't be written.
     pub fn taken_back(&self, verb: &str, back: &TakenBack, progress: &Progress) -> Result<()> {
         let attributes = back.outcomes.iter().filter(|outcome| !outcome.is_back());
         let attributes = attributes.map(|outcome| outcome.path.as_str());

@@ -39,9 +39,6 @@ pub struct HostView {
 
 impl DiskChoice {
     /// Looks at the host below this root.
-    ///
-    /// # Errors
-    /// When the folder or a disk is not there.
     pub fn look(&self, root: &Path) -> Result<HostView> {
         let files = Files::new(root);
         let data = self.data_path(&files, root)?;
@@ -76,9 +73,6 @@ impl DiskChoice {
 const LONGEST_BYTES: u64 = 1 << 20;
 
 /// One of Hone's profiles, standard input, or a file.
-///
-/// # Errors
-/// When it is none of them, or no profile.
 pub fn profile(name: &str) -> Result<Profile> {
     if name == "-" {
         let mut text = String::new();
@@ -107,9 +101,6 @@ pub fn profile_file(name: &str) -> Result<String> {
 }
 
 /// What a profile would do here.
-///
-/// # Errors
-/// When there is no such profile, or no such disk.
 pub fn planned(name: &str, disks: &DiskChoice, root: &Path) -> Result<Plan> {
     let profile = profile(name)?;
     let HostView { files, data, facts } = disks.look(root)?;
@@ -119,9 +110,6 @@ pub fn planned(name: &str, disks: &DiskChoice, root: &Path) -> Result<Plan> {
 }
 
 /// The plan of a file, if the host is still the one that it was made for.
-///
-/// # Errors
-/// When it is not, or the file holds no plan.
 pub fn saved(name: &str, root: &Path) -> Result<Plan> {
     let text = std::fs::read_to_string(name).with_context(|| format!("the plan {name} can't be read"))?;
     let plan: SavedPlan = serde_json::from_str(&text)
@@ -144,9 +132,6 @@ pub fn save(path: &Path, plan: Plan, root: &Path) -> Result<()> {
 }
 
 /// Makes what a plan says; nothing where there is nothing to write. `ledger` is where the guard enters what it takes back.
-///
-/// # Errors
-/// When a step fails: then everything is taken back, as far as that goes.
 pub fn apply(
     root: &Path,
     plan: &Plan,

@@ -18,9 +18,8 @@ use crate::moment::now_unix_ms;
 mod history;
 mod prometheus;
 mod scraped;
-pub mod turns;
 
-pub use history::{keep, kept, open_kept, points};
+pub use history::{keep, kept, next_look, open_kept, points, wait_until};
 pub use prometheus::Server;
 pub use scraped::{Brokers, completed};
 

@@ -38,9 +38,6 @@ impl Output {
     }
 
     /// Writes the content whole or not at all. What could not be written is not kept half.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn keep(self, content: impl AsRef<[u8]>) -> Result<()> {
         let write = || {
             let Some(temporary) = &self.temporary else { return fs::write(&self.path, content.as_ref()) };
@@ -71,9 +68,6 @@ pub struct SeriesFile {
 
 impl SeriesFile {
     /// Makes the file, empty.
-    ///
-    /// # Errors
-    /// When it can't be made.
     pub fn create(path: &Path) -> Result<Self> {
         let path = path.to_owned();
         let cannot = format!("the series file {} can't be written", path.display());
@@ -98,9 +92,6 @@ impl SeriesFile {
     }
 
     /// Waits until everything is written. All other senders must be gone.
-    ///
-    /// # Errors
-    /// When not all of it could be written.
     pub fn finish(self) -> Result<()> {
         drop(self.to);
         self.writer.join().map_err(|_| anyhow!("the thread that writes the series panicked"))?

@@ -11,9 +11,6 @@ use crate::folder::RunFolder;
 use crate::progress::Progress;
 
 /// What a run of a verb was begun with.
-///
-/// # Errors
-/// When the folder is of no run of that verb.
 pub fn begun_with<T: DeserializeOwned>(folder: &RunFolder, note: &str, verb: &str) -> Result<T> {
     let none = || Usage(format!("{} is no run of hone {verb}: it has no {note}", folder.path().display()));
     Ok(folder.read_note(note)?.ok_or_else(none)?)
@@ -28,9 +25,6 @@ pub fn experiment_text(file: &Path) -> Result<String> {
 }
 
 /// Goes to where the run was begun: commands may hold paths that were meant from there.
-///
-/// # Errors
-/// When that folder is gone.
 pub fn back_to(working_folder: &Path) -> Result<()> {
     std::env::set_current_dir(working_folder)
         .with_context(|| format!("the run began in {}", working_folder.display()))

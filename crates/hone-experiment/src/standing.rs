@@ -43,9 +43,6 @@ impl Standing {
     }
 
     /// The same with this machine.
-    ///
-    /// # Errors
-    /// As for [`Standing::of`].
     pub fn now<'a>(
         arms: impl Iterator<Item = &'a Arm>,
         loads: impl Iterator<Item = &'a Workload>,

@@ -171,9 +171,6 @@ impl Admin {
     }
 
     /// Makes the topic of that name that a workload asks for, unless there is one.
-    ///
-    /// # Errors
-    /// When the cluster refuses.
     pub fn make_topic(&mut self, name: &str, workload: &hone_record::Workload) -> Result<(), LoadError> {
         if self.topics()?.iter().any(|listed| listed.topic == name) {
             return Ok(());

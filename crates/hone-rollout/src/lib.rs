@@ -7,11 +7,10 @@
 pub mod continuous;
 pub mod fleet;
 pub mod fleet_text;
-pub mod handed_on;
 pub mod kubernetes;
-pub mod meeting;
 pub mod profile_exchange;
 pub mod profile_take;
 pub mod rendezvous;
 pub mod rollout;
 pub mod sample;
+pub mod shards;

@@ -27,9 +27,6 @@ pub struct NamedBuild {
 
 impl NamedBuild {
     /// Its build-id, where it is named at all.
-    ///
-    /// # Errors
-    /// When the program has none.
     pub fn named(&self) -> Result<Option<String>> {
         match (&self.build_id, &self.program) {
             (Some(id), _) => Ok(Some(id.clone())),
@@ -88,9 +85,6 @@ pub(crate) fn build_of(
 }
 
 /// Pushes the profiles of a host, each with its lock, under the build that it is of.
-///
-/// # Errors
-/// When nothing says which build a profile is of, or the place does not take it.
 pub fn push(
     profiles: &[PathBuf],
     build: &NamedBuild,
@@ -112,9 +106,6 @@ pub fn push(
 }
 
 /// Takes profiles out of a place into a folder.
-///
-/// # Errors
-/// When no build is named, or a profile can't be used.
 pub fn pull(
     place: &str,
     choice: &Choice,
@@ -194,9 +185,6 @@ fn by_host(error: anyhow::Error, profiles: &[Fetched]) -> anyhow::Error {
 }
 
 /// Merges all profiles of a build that lie in a place. With `same_for_hosts` every host counts the same, however long it was watched.
-///
-/// # Errors
-/// When none of them can be used, or one is broken and broken ones are not skipped.
 pub fn merge(
     place: &str,
     choice: &Choice,

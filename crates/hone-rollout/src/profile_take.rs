@@ -16,9 +16,6 @@ use hone_experiment::progress::Progress;
 const MOST_SINCE_S: f64 = 90.0 * 86_400.0;
 
 /// What a continuous profiler has, with a lock, as the one file that is asked for.
-///
-/// # Errors
-/// When the profiler has nothing, or the file can't be written.
 pub fn from_profiler(
     question: &Question<'_>,
     is_of_parca: bool,
@@ -53,9 +50,6 @@ pub fn from_profiler(
 }
 
 /// What the service itself gives: `windows` of `seconds`, one behind the other, or what it has allocated since it started.
-///
-/// # Errors
-/// When the service gives no profile, or the file can't be written.
 pub fn from_service(
     url: &str,
     windows: Option<(u32, u32)>,

@@ -55,18 +55,12 @@ impl SampleRequest {
 }
 
 /// Takes one profile now and pushes it.
-///
-/// # Errors
-/// When the service gives none, or the place does not take it.
 pub fn once(request: &SampleRequest, host: &str, keeper: &Keeper<'_>, scratch: &Path) -> Result<Pushed> {
     check_url(request)?;
     sample(request, &Depot::open(&request.to)?, host, keeper, scratch)
 }
 
 /// Takes one in each period until it is interrupted. A window that fails is told.
-///
-/// # Errors
-/// When the service can't be asked at all, or the place can't be opened.
 pub fn until_interrupted(
     request: &SampleRequest,
     host: &str,
@@ -155,9 +149,6 @@ fn of_node(url: &str) -> String {
 }
 
 /// A DaemonSet that samples. The service is asked on the pod's own node: by the node's loopback, or by a port of the node.
-///
-/// # Errors
-/// When pods can't reach the service or the place.
 pub fn manifest(request: &SampleRequest, name: &str, image: &str) -> Result<String> {
     let wrong = |why: &str| Usage(format!("{} is no address for a DaemonSet: {why}", shown(&request.url)));
     let parsed = Url::parse(&request.url).map_err(|error| wrong(&error.to_string()))?;

@@ -32,9 +32,6 @@ fn read(bytes: &[u8], name: &str) -> Result<Checked> {
 }
 
 /// Puts a host's ledger into a place, with the record files that its entries rest on where they are wanted.
-///
-/// # Errors
-/// When it is not as it was written, or lacks an entry that is there.
 pub fn push(
     path: &Path,
     (to, host): (&str, String),
@@ -105,9 +102,6 @@ impl Growing<'_> {
 }
 
 /// Makes one ledger of those of all hosts, with the record files that their entries rest on where they are wanted.
-///
-/// # Errors
-/// When a copy is not as it was written.
 pub fn pull(place: &str, output: &Path, with_records: bool, progress: &Progress) -> Result<PulledLedgers> {
     let store = Store::open(place)?;
     let names: Vec<String> = store.names()?.into_iter().filter(|name| name.ends_with(ENDING)).collect();

@@ -41,9 +41,6 @@ fn refuse_what_is_none(path: &Path, checked: &Checked) -> Result<()> {
 }
 
 /// The entries that are wanted, or the newest of them.
-///
-/// # Errors
-/// When the file is no ledger.
 pub fn selected(path: &Path, wants: impl Fn(&LedgerEntry) -> bool, last: Option<usize>) -> Result<Book> {
     let checked = Ledger::at(path).read()?;
     refuse_what_is_none(path, &checked)?;
@@ -60,9 +57,6 @@ pub fn selected(path: &Path, wants: impl Fn(&LedgerEntry) -> bool, last: Option<
 }
 
 /// Whether it is what was written, and has these heads; with `records` also whether the files are that its entries rest on.
-///
-/// # Errors
-/// When the file is no ledger.
 pub fn verify(path: &Path, heads: &[String], records: bool) -> Result<Verified> {
     let checked = Ledger::at(path).check()?;
     refuse_what_is_none(path, &checked)?;

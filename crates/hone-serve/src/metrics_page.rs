@@ -11,9 +11,6 @@ use hone_tool::interrupt;
 use hone_experiment::progress::Progress;
 
 /// Writes the page into a file. A collector that reads meanwhile sees the old page or the new one.
-///
-/// # Errors
-/// When the file can't be written.
 pub fn write_whole(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
@@ -35,9 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 
 /// Answers with a page at /metrics until it is interrupted.
-///
-/// # Errors
-/// When nobody can listen there.
 pub fn serve(address: SocketAddr, page: &dyn Fn() -> Result<String>, progress: &Progress) -> Result<()> {
     let listener = TcpListener::bind(address)
         .with_context(|| format!("nobody can listen at {address}; is the port taken?"))?;

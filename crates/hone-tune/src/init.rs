@@ -12,9 +12,6 @@ use crate::starter::{self, Choice, Load};
 use crate::survey::{Found, Kind, Program, Survey, survey};
 
 /// Looks at a tree and writes its first file. Says what was seen and written.
-///
-/// # Errors
-/// When the tree holds nothing that Hone knows, or the file is there already.
 pub fn write_for_tree(
     folder: &Path,
     program: Option<&str>,

@@ -46,9 +46,6 @@ const REPLAYED_MIB: u64 = 256;
 const REPLAY_LIMIT_S: f64 = 30.0;
 
 /// Looks at a cluster and writes the first file for one of its topics. Says what was seen and written.
-///
-/// # Errors
-/// When the cluster has no topic that can be replicated, or a file is there already.
 pub fn write_for_cluster(
     brokers: &str,
     named: Option<&str>,

@@ -25,9 +25,6 @@ const FOUND: &str = "found.json";
 
 /// Finds what can be refused before the builds, which take long, and makes the run's folder under `runs`. `first_change_s` is when the first change
 /// could be tried, and `no_knobs` why no settings of the machine are.
-///
-/// # Errors
-/// With what is refused.
 pub fn begin(
     asked: &TuneSettings,
     (first_change_s, no_knobs): (f64, Option<String>),
@@ -66,9 +63,6 @@ pub fn begin(
 }
 
 /// The settings of a run that goes on. What it left set is put back.
-///
-/// # Errors
-/// When the folder is of no such run, or something can't be put back.
 pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<TuneSettings> {
     let missing = || {
         let folder = folder.path().display();
@@ -85,9 +79,6 @@ pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> R
 }
 
 /// Takes the run's folder, before anything is built for it.
-///
-/// # Errors
-/// When another process has it, or the ledger can't be written.
 pub fn take(folder: &RunFolder, progress: &Progress) -> Result<Held> {
     let held = folder.held()?;
     progress.line(&format!("Run folder: {}", folder.path().display()));
@@ -112,9 +103,6 @@ pub fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
 
 /// Measures what is not measured yet, and keeps record and Markdown. Answers where the record is, too. The attempt began at this time, and earlier
 /// ones took so many seconds.
-///
-/// # Errors
-/// With what broke off, and how to go on.
 pub fn finish(
     asked: &TuneSettings,
     folder: &RunFolder,

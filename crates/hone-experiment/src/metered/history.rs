@@ -1,12 +1,14 @@
-//! Looks that were kept, as a history for the model of costs.
+//! Looks that are kept, as a history for the model of costs, and when the next one is due.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_batch::cost::Point;
 use hone_record::{BatchWatch, Envelope};
+use hone_tool::interrupt;
 
 /// The looks that `hone batch watch --keep` wrote, one on each line, in the order of time.
 pub fn kept(files: &[PathBuf]) -> Result<Vec<BatchWatch>> {
@@ -85,6 +87,28 @@ pub fn keep(file: &mut File, watch: &BatchWatch) -> Result<()> {
     file.write_all(line.as_bytes()).context("the look can't be kept")
 }
 
+/// So often a wait looks whether somebody wants it to end.
+const STEP: Duration = Duration::from_millis(50);
+
+/// The next planned time; where that has gone by while a broker did not answer, the missed looks are not made up for: several at once would
+/// be rates over no time.
+pub fn next_look(planned: Instant, every: Duration, now: Instant) -> Instant {
+    let next = planned + every;
+    if next > now { next } else { now + every }
+}
+
+/// Whether the time came, and nobody ended the wait.
+pub fn wait_until(time: Instant) -> bool {
+    while !interrupt::requested() {
+        let left = time.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(STEP));
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +141,14 @@ mod tests {
             let mut file = open_kept(&path).unwrap();
             file.write_all(if expected.is_empty() { b"{\"torn" } else { b"{}\n" }).unwrap();
         }
+    }
+
+    #[test]
+    fn a_stall_is_not_made_up_for_by_looks_at_once() {
+        let begun = Instant::now();
+        let (every, at) = (Duration::from_secs(5), |seconds| begun + Duration::from_secs(seconds));
+        assert_eq!(next_look(begun, every, at(1)), at(5), "the plan does not drift with the time of a look");
+        assert_eq!(next_look(at(5), every, at(32)), at(37));
+        assert_eq!(next_look(at(5), every, at(10)), at(15), "no two looks with no time between them");
     }
 }

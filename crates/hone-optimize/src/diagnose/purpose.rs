@@ -47,9 +47,6 @@ pub enum Answer {
 }
 
 /// Traces the target of an experiment under a workload of it, or another build of the target.
-///
-/// # Errors
-/// When it can't be traced, or the budget can't be read or written.
 pub fn of_experiment(
     purpose: &Purpose<'_>,
     file: &Path,
@@ -86,9 +83,6 @@ pub fn of_experiment(
 }
 
 /// Traces a command that ends by itself.
-///
-/// # Errors
-/// When it can't be traced, or the budget can't be read or written.
 pub fn of_command(
     purpose: &Purpose<'_>,
     command: &[String],

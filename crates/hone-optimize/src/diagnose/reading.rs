@@ -17,9 +17,6 @@ use hone_experiment::ending::Usage;
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Reads one file; `-` is standard input.
-///
-/// # Errors
-/// When it gives no diagnosis.
 pub fn of_file(path: &Path, program: Option<&Path>, user_share: Option<f64>) -> Result<Diagnosis> {
     let name = name_of(path);
     if begins_as_samples(path) {
@@ -29,9 +26,6 @@ pub fn of_file(path: &Path, program: Option<&Path>, user_share: Option<f64>) -> 
 }
 
 /// Slots before a change and after it. Where one file can't be read, the other one is told all the same, with the error.
-///
-/// # Errors
-/// When both can't be read, or there is nothing to compare.
 pub fn of_two_files(
     paths: [&PathBuf; 2],
     program: Option<&Path>,

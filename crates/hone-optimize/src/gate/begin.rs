@@ -10,7 +10,7 @@ use hone_tool::{System, interrupt};
 use super::choice::{self, FileOf, Texts};
 use super::git::{self, Repository};
 use super::{GateSettings, Named, SNAPSHOT, Session, check, short};
-use crate::kept_steps::with_way_on;
+use crate::steps::with_way_on;
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
@@ -59,9 +59,6 @@ pub(super) fn begun_in(run: &Path) -> Option<GateSettings> {
 
 impl GateRun {
     /// Opens a run that goes on as it was asked for then.
-    ///
-    /// # Errors
-    /// When the folder is of no such run.
     pub fn resume(run: &Path) -> Result<Self> {
         let folder = RunFolder::open(run)?;
         let asked: GateSettings = begun_with(&folder, ASKED, "gate")?;
@@ -71,9 +68,6 @@ impl GateRun {
     }
 
     /// Makes the run's folder under `output`.
-    ///
-    /// # Errors
-    /// When nothing differs, or the folder can't be written.
     pub fn begin(
         request: &GateRequest,
         (asked, experiment): (GateSettings, Experiment),
@@ -96,9 +90,6 @@ impl GateRun {
     }
 
     /// Does what is not done yet.
-    ///
-    /// # Errors
-    /// With what broke off, and how to go on.
     pub fn finish(&self, progress: &Progress) -> Result<CommitGate> {
         let Self { asked, experiment, folder, home } = self;
         progress.line(&format!("Run folder: {}", folder.path().display()));

@@ -166,9 +166,6 @@ fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
 }
 
 /// Lays a profile there unless the present source has lost too much of it.
-///
-/// # Errors
-/// When another one lies there, too much of it is lost, or a plain build does not take it.
 pub fn place_fitting(
     runner: &dyn Runner,
     target: GoTarget,

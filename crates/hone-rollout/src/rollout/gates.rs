@@ -26,9 +26,6 @@ const KEPT_FORMAT: u32 = 1;
 
 /// Looks through the gates, and judges by what was kept before a change; says whether something is worse by that. What was seen is kept in
 /// `keep`.
-///
-/// # Errors
-/// When the cluster can't be asked, or the user interrupts.
 pub fn looked_through(
     (bootstrap, security): (&[String], &Security),
     rules: &Rules,

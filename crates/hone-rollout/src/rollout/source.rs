@@ -10,9 +10,6 @@ use hone_experiment::ending::Usage;
 use hone_experiment::host_plan::profile_file;
 
 /// The profile's name and, if it is none of Hone's own, its text: checked here, before any host is asked.
-///
-/// # Errors
-/// When it is no profile.
 pub fn profile_text(profile: &str) -> Result<(String, Option<String>)> {
     if OWN.iter().any(|(name, _)| *name == profile) {
         return Ok((profile.to_owned(), None));

@@ -62,9 +62,6 @@ pub struct BeforeAfter {
 }
 
 /// A cluster at work, before the change: the look, and the run's folder that keeps it.
-///
-/// # Errors
-/// When a change makes no sense, or the topic can't be read.
 pub fn first_look(
     mut asked: LiveSettings,
     runs: &Path,
@@ -84,9 +81,6 @@ pub fn first_look(
 }
 
 /// The same after it.
-///
-/// # Errors
-/// When it is too early, or the topic can't be read.
 pub fn second_look(
     asked: &LiveSettings,
     folder: &RunFolder,

@@ -22,9 +22,6 @@ use hone_experiment::standing::Standing;
 use hone_experiment::targets::{self, Targets};
 
 /// The steps of a file and then those of the command line, each with what was foretold of it, written as `NUMBER=FILE`.
-///
-/// # Errors
-/// When there is none, or one makes no sense.
 pub fn steps(file: Option<&Path>, more: &[String], foretold: &[String]) -> Result<Vec<Step>> {
     let mut steps = match file {
         Some(path) => {
@@ -93,9 +90,6 @@ pub fn decides(
 }
 
 /// Makes the folder of a run whose settings are whole, with the topic's records in it.
-///
-/// # Errors
-/// With what can't be had or judged.
 pub fn begin(
     asked: &mut ProofSettings,
     recorded: Option<&Recorded>,
@@ -115,9 +109,6 @@ pub fn begin(
 }
 
 /// The settings of a run that goes on, which stands on the same as it did.
-///
-/// # Errors
-/// When the folder is of no such run, or something is another one now.
 pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<ProofSettings> {
     let asked: ProofSettings = begun_with(folder, ASKED, "batch prove")?;
     back_to(&asked.working_folder)?;
@@ -139,9 +130,6 @@ fn standing(asked: &ProofSettings, security: &Security) -> Result<Standing> {
 }
 
 /// Takes the steps, and keeps record and Markdown. Answers where the record is, too.
-///
-/// # Errors
-/// With what broke off.
 pub fn measured(
     asked: &ProofSettings,
     folder: &RunFolder,
@@ -157,9 +145,6 @@ pub fn measured(
 }
 
 /// Fsyncs of a batch without and with caching, one window each.
-///
-/// # Errors
-/// When the target can't be loaded.
 pub fn fsyncs_without_and_with(
     asked: &ProofSettings,
     folder: &RunFolder,

@@ -13,9 +13,6 @@ use super::segments;
 use hone_experiment::progress::Progress;
 
 /// Looks into topics of a cluster: those that are named, or all of its users.
-///
-/// # Errors
-/// When there is none, or the only one can't be read.
 pub fn of_cluster(
     broker: &str,
     topics: &[String],

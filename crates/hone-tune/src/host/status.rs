@@ -21,9 +21,6 @@ use hone_experiment::host_plan::{DiskChoice, HostView};
 const FSYNC_WRITES: usize = 100;
 
 /// Looks at every knob of a host, and at what delays a broker there: for `watch_s` seconds, and by a probe of fsync in a folder.
-///
-/// # Errors
-/// When a disk or a folder is not there.
 pub fn status(disks: &DiskChoice, root: &Path, watch_s: u64, fsync: Option<&Path>) -> Result<Status> {
     let HostView { files, data, facts } = disks.look(root)?;
     let origins = origin::origins(&files, facts.container.is_some());

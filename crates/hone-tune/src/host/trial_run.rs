@@ -17,9 +17,6 @@ use hone_experiment::run_context::{back_to, begun_with};
 use hone_experiment::standing::Standing;
 
 /// The profile's name and its wishes with those of the command line.
-///
-/// # Errors
-/// When there is no such profile, or one of its knobs is not known.
 pub fn wanted(named: Option<&str>, sets: &[String]) -> Result<(String, Profile)> {
     let name = match (named, sets) {
         (Some(name), _) => Some(name),
@@ -82,9 +79,6 @@ pub fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool)
 }
 
 /// Makes the folder of a run whose settings are whole.
-///
-/// # Errors
-/// When nothing is left to try, or the target can't be started.
 pub fn begin(asked: &mut HostTrialSettings, runs: &Path, security: &Security) -> Result<RunFolder> {
     if asked.candidates.is_empty() {
         bail!("nothing is left to try:\n{}", hone_document::host_trial::untried(&asked.untried));
@@ -99,9 +93,6 @@ pub fn begin(asked: &mut HostTrialSettings, runs: &Path, security: &Security) ->
 }
 
 /// The settings of a run that goes on, which stands on the same as it did.
-///
-/// # Errors
-/// When the folder is of no such run, or something is another one now.
 pub fn resume(folder: &RunFolder, security: &Security) -> Result<HostTrialSettings> {
     let asked: HostTrialSettings = begun_with(folder, ASKED, "host try")?;
     back_to(&asked.working_folder)?;
@@ -116,9 +107,6 @@ fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> 
 }
 
 /// Measures what is not measured yet, and keeps record and Markdown. Answers where the record is, too.
-///
-/// # Errors
-/// With what broke off, and how to go on.
 pub fn measured(
     asked: &HostTrialSettings,
     folder: &RunFolder,

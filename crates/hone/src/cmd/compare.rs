@@ -17,8 +17,7 @@ use super::settle::to_settle;
 use super::workload::WorkloadOptions;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::climb::Wanted;
-use hone_experiment::compare_run::{Compared, begin, resume, undo};
-use hone_experiment::compare_settings::CompareSettings;
+use hone_experiment::compare::{CompareSettings, Compared, begin, resume, undo};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::meter::Metrics;
@@ -199,8 +198,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let folder = run.folder.clone();
     run.finish(hone_document::plan::headline, &security, progress, |compared| match compared {
         Compared::Planned(pilot, budget_s) => {
-            cli.show_found("pilot", &pilot, |pilot| hone_document::plan::text(pilot, budget_s))?;
-            Ok(Ending::Done)
+            cli.show_found("pilot", &pilot, |pilot| hone_document::plan::text(pilot, budget_s))
         }
         Compared::Judged(comparison) => judged(comparison, &folder, cli),
     })

@@ -158,8 +158,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         }
         Answer::Learned(budget) => {
             let path = learn.unwrap_or(Path::new(""));
-            cli.show_found("budget", &budget, |budget| gate_text::learned(budget, path))?;
-            Ok(Ending::Done)
+            cli.show_found("budget", &budget, |budget| gate_text::learned(budget, path))
         }
     }
 }

@@ -123,8 +123,7 @@ pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, cli: &CliCont
     let (to, host) = (&arguments.to, host_of(arguments.host.as_deref())?);
     let build = arguments.of.named();
     let pushed = profile_exchange::push(&arguments.profiles, &build, (to, &host), keeper, &cli.progress)?;
-    cli.show_found("profile-push", &pushed, |pushed| hone_rollout::fleet_text::pushed(pushed, to, &host))?;
-    Ok(Ending::Done)
+    cli.show_found("profile-push", &pushed, |pushed| hone_rollout::fleet_text::pushed(pushed, to, &host))
 }
 
 pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending> {
@@ -132,8 +131,7 @@ pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending
     let builds = Depot::open(&arguments.place)?.builds()?;
     cli.show_found("profile-list", &builds, |builds| {
         hone_rollout::fleet_text::builds(builds, &arguments.place)
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
 pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
@@ -145,8 +143,7 @@ pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliCont
         (Choice { build_id, last: last.map(|last| last as usize), kind }, &arguments.output);
     let pulled =
         profile_exchange::pull(&arguments.place, &choice, skip_broken, output, keeper, &cli.progress)?;
-    cli.show_found("profile-pull", &pulled, hone_rollout::fleet_text::pulled)?;
-    Ok(Ending::Done)
+    cli.show_found("profile-pull", &pulled, hone_rollout::fleet_text::pulled)
 }
 
 /// Merges all profiles of a build that lie in a place.

@@ -156,8 +156,8 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
                 let count = experiment.judging.len();
                 let (primary, wishes) = (experiment.compare.primary, &experiment.gate);
                 let rule = hold::rule(primary, wishes, count, asked.require_power);
-                cli.show_found("gate-plan", &asked, |asked| plan_text::plan(asked, &experiment, &rule))?;
-                return Ok(Ending::Done);
+                return cli
+                    .show_found("gate-plan", &asked, |asked| plan_text::plan(asked, &experiment, &rule));
             }
             GateRun::begin(&request, (asked, experiment), &arguments.output)?
         }

@@ -128,11 +128,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let map = heat::map(&sources, &wish)?;
     let (Some(path), Some(form)) = (&arguments.output, form) else {
         let look = look();
-        cli.show(map, |map| match arguments.block_size {
+        return cli.show(map, |map| match arguments.block_size {
             Some(bytes) => heat_blocks::text(map, bytes, &look),
             None => shown::text(map, &look),
-        })?;
-        return Ok(Ending::Done);
+        });
     };
     let mut written = Vec::new();
     let files = match arguments.block_size {
@@ -146,8 +145,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         Output::claim(&path)?.keep(bytes)?;
         written.push(path);
     }
-    cli.show_found("files", &written, |written| paths(written))?;
-    Ok(Ending::Done)
+    cli.show_found("files", &written, |written| paths(written))
 }
 
 fn files(

@@ -53,8 +53,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
     let Arguments { folder, program, load, output, .. } = arguments;
     let written = write_for_tree(folder, program.as_deref(), *load, output.as_deref())?;
-    cli.show_found("init", &written, hone_tune::init_text::text)?;
-    Ok(Ending::Done)
+    cli.show_found("init", &written, hone_tune::init_text::text)
 }
 
 /// Options of a tree say nothing of a cluster, and the other way round.

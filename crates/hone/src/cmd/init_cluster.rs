@@ -54,8 +54,7 @@ pub(super) fn run(
     let admin = asked.admin.as_deref().map(|url| Admin::at(url, token.as_deref())).transpose()?;
     let (topic, security) = (asked.topic.as_deref(), asked.security.security()?);
     let written = write_for_cluster(brokers, topic, asked.last, admin, output, &security, &cli.progress)?;
-    cli.show_found("init-cluster", &written, hone_tune::init_cluster_text::text)?;
-    Ok(Ending::Done)
+    cli.show_found("init-cluster", &written, hone_tune::init_cluster_text::text)
 }
 
 #[cfg(test)]

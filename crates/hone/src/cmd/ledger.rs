@@ -119,10 +119,7 @@ impl VerdictName {
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     match &arguments.verb {
-        Verb::Show(selection) => {
-            cli.show_found("ledger", &selected(selection)?, hone_document::ledger::text)?;
-            Ok(Ending::Done)
-        }
+        Verb::Show(selection) => cli.show_found("ledger", &selected(selection)?, hone_document::ledger::text),
         Verb::Verify(arguments) => verify(arguments, cli),
         Verb::Export(arguments) => export(arguments, cli),
         Verb::Push(arguments) => ledgers::push(arguments, cli),

@@ -22,8 +22,7 @@ use hone_experiment::meter::Metrics;
 use hone_experiment::output::{Output, SeriesFile};
 use hone_experiment::require::{self, Rule};
 use hone_experiment::selftest;
-use hone_rollout::handed_on::only_here;
-use hone_rollout::meeting::Meeting;
+use hone_rollout::shards::{Meeting, only_here};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///

@@ -68,8 +68,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     if dry_run {
         let text = run.dry_run(&cli.progress)?;
         let lines: Vec<&str> = text.lines().collect();
-        cli.show_found("plan", &lines, |_| text.clone())?;
-        return Ok(Ending::Done);
+        return cli.show_found("plan", &lines, |_| text.clone());
     }
     let Some((found, record)) = run.carry_out(&cli.progress)? else { return Ok(Ending::Done) };
     let page = hone_serve::page::write(&record, None)?;

@@ -230,8 +230,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
         What::Show(arguments) => {
             cli.progress.doing("read");
             let shown = keeper.show(&arguments.profile, arguments.top)?;
-            cli.show_found("profile", &shown, hone_document::profile::shown)?;
-            Ok(Ending::Done)
+            cli.show_found("profile", &shown, hone_document::profile::shown)
         }
         What::Check(arguments) => check(&arguments, &keeper, cli),
         What::Diff(arguments) => {
@@ -240,8 +239,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
             let top = arguments.top;
             cli.show_found("profile-difference", &found, |found| {
                 hone_document::profile::difference(found, top)
-            })?;
-            Ok(Ending::Done)
+            })
         }
         What::Push(arguments) => fleet::push(&arguments, &keeper, cli),
         What::List(arguments) => fleet::list(&arguments, cli),
@@ -265,8 +263,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
                     )?
                 }
             };
-            cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
-            Ok(Ending::Done)
+            cli.show_found("profile-merge", &merged, hone_document::profile::merged)
         }
     }
 }
@@ -300,8 +297,7 @@ fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &Cl
             from_service(&arguments.url, windows, output, keeper, scratch, progress)?
         }
     };
-    cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
-    Ok(Ending::Done)
+    cli.show_found("profile-merge", &merged, hone_document::profile::merged)
 }
 
 fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, cli: &CliContext) -> Result<Ending> {
@@ -311,8 +307,7 @@ fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, cli: &CliC
     let placed = place_fitting(runner, target, profile, arguments.replace, budget, scratch)?;
     cli.show_found("profile-place", &placed, |placed| {
         format!("{}\n", hone_document::wrapped(&placed.words()))
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
 fn weights(arguments: &MergeArguments) -> Result<Weights> {

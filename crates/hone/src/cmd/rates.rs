@@ -9,11 +9,10 @@ use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Workload};
 
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::aim::Aim;
-use hone_experiment::curve::{CAPACITY_FILE, CURVE_FILE, Course};
+use hone_experiment::curve::{CAPACITY_FILE, CURVE_FILE, Course, capacity_design, check_schedule, stops};
 use hone_experiment::ending::Ending;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::require::{Rule, promise};
-use hone_experiment::stops::{capacity_design, check_schedule, stops};
 
 /// More than one rate.
 #[derive(Debug, Args)]

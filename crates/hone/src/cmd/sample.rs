@@ -88,6 +88,5 @@ pub(super) fn run(
     let pushed = vec![sample::once(&request, &host, keeper, scratch)?];
     cli.show_found("profile-push", &pushed, |pushed| {
         hone_rollout::fleet_text::pushed(pushed, &arguments.to, &host)
-    })?;
-    Ok(Ending::Done)
+    })
 }

@@ -9,9 +9,8 @@ use hone_record::MOST_SHARDS;
 
 use super::security::{FILE_OPTIONS, SecurityOptions};
 use hone_experiment::ending::Usage;
-use hone_rollout::handed_on::{Handed, handed_on};
 use hone_rollout::kubernetes::{self, Manifest};
-use hone_rollout::meeting::Meeting;
+use hone_rollout::shards::{Handed, Meeting, handed_on};
 
 /// Where a load's manifest goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -9,11 +9,11 @@ use hone_load::Security;
 use hone_record::{Together, Tuning};
 
 use super::security::SecurityOptions;
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, default_runs, record_and_page};
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
-use hone_optimize::{Findings, builds};
+use hone_optimize::{Findings, run as optimize};
 use hone_serve::story;
 use hone_tune::estimate::Planned;
 use hone_tune::file::{SHOWN, parse};
@@ -105,12 +105,12 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (asked, no_knobs) = asked.with_knobs_of_the_host(&arguments.output);
     // Builds take long, so whatever can be refused is refused before them.
     asked.check_all(&security)?;
-    asked.build.as_deref().map_or(Ok(()), builds::check)?;
-    let build_takes = asked.build.as_deref().map(builds::takes).transpose()?;
+    asked.build.as_deref().map_or(Ok(()), optimize::check)?;
+    let build_takes = asked.build.as_deref().map(optimize::takes).transpose()?;
     let estimate = asked.estimate(&security, build_takes.as_ref())?;
     if arguments.dry_run {
         let planned = Planned { asked, estimate, no_knobs };
-        return cli.show_found("tuning-plan", &planned, hone_tune::plan_text::text).map(|()| Ending::Done);
+        return cli.show_found("tuning-plan", &planned, hone_tune::plan_text::text);
     }
     let first = (estimate.first_change_s, no_knobs);
     let folder = begin(&asked, first, arguments.yes, &arguments.output, &security, &cli.progress)?;
@@ -125,7 +125,7 @@ struct Builds {
 
 /// What all earlier attempts took to make the builds: those that were finished have it written down, of others it is what their steps took.
 fn earlier_builds_s(known: Option<&Built>, file: &Path, folder: &Path) -> Result<f64> {
-    known.map_or_else(|| builds::made_s(file, folder), |built| Ok(built.took_s))
+    known.map_or_else(|| optimize::made_s(file, folder), |built| Ok(built.took_s))
 }
 
 /// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt. `left_s` is what is left of the budget, but
@@ -147,7 +147,7 @@ fn built(
             let begun = Instant::now();
             let then_s = asked.estimate(security, None)?.first_change_s;
             let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s - earlier_s, rest_s, then_s));
-            let made = builds::programs(&file, &folder.join("builds"), &stops, &cli.progress)?;
+            let made = optimize::programs(&file, &folder.join("builds"), &stops, &cli.progress)?;
             made.stopped.iter().for_each(|why| cli.progress.line(why));
             keep_findings(&made.findings, folder)?;
             let built = Built {
@@ -198,7 +198,7 @@ fn go(
     let builds = WayOn::behind(built(asked, folder, security, &left_s, cli), "tune", folder)?;
     let time = (begun, earlier_s + builds.earlier_s);
     let (tuning, record) = finish(&builds.asked, folder, time, security, &cli.progress)?;
-    let page = hone_serve::page::write(&record, None)?;
+    let places = record_and_page(&record)?;
     let ending = ending(&tuning);
     cli.show(tuning, |tuning| {
         let told = if markdown {
@@ -206,7 +206,7 @@ fn go(
         } else {
             hone_document::tuning::text(tuning)
         };
-        format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
+        format!("{told}\n{places}")
     })?;
     Ok(ending)
 }

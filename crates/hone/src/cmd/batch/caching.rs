@@ -105,6 +105,5 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     };
     cli.show_found("caching-card", &card, |card| {
         format!("{}\n{places}", hone_tune::batch::caching_text::text(card))
-    })?;
-    Ok(Ending::Done)
+    })
 }

@@ -88,8 +88,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         write(&path, &text)?;
         written.push(path);
     }
-    cli.show_found("files", &written, |written| paths(written))?;
-    Ok(Ending::Done)
+    cli.show_found("files", &written, |written| paths(written))
 }
 
 /// What stands for the runbooks' address in the rendered files; it leads nowhere.

@@ -8,7 +8,7 @@ use hone_load::Security;
 use hone_record::{Comparison, Decision, Proof, Verdict};
 
 use super::options::ProofOptions;
-use crate::cmd::context::CliContext;
+use crate::cmd::context::{CliContext, record_and_page};
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
 use hone_tune::batch::live::{self, ASKED_LIVE, LiveSettings};
@@ -128,8 +128,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     let folder = RunFolder::open(path)?;
     if let Some(asked) = folder.read_note::<LiveSettings>(ASKED_LIVE)? {
         let found = live::second_look(&asked, &folder, security, &cli.progress)?;
-        cli.show_found("batch-before-after", &found, hone_tune::batch::before_after::text)?;
-        return Ok(Ending::Done);
+        return cli.show_found("batch-before-after", &found, hone_tune::batch::before_after::text);
     }
     let mut asked = prove_run::resume(&folder, security, &cli.progress)?;
     asked.unlike |= arguments.unlike;
@@ -156,8 +155,7 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
             hone_document::xray::text(found, true),
             folder.path().display()
         )
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
 /// Measures what is not measured yet, and shows all of it.
@@ -206,6 +204,5 @@ pub(super) fn measured(
     cli: &CliContext,
 ) -> Result<(Proof, String)> {
     let (proof, record) = prove_run::measured(asked, folder, security, &cli.progress)?;
-    let page = hone_serve::page::write(&record, None)?;
-    Ok((proof, format!("Record: {}\nPage: {}\n", record.display(), page.display())))
+    Ok((proof, record_and_page(&record)?))
 }

@@ -17,8 +17,9 @@ use super::metrics::Prometheus;
 use crate::cmd::context::{CliContext, reader_is_gone};
 use hone_document::batch_watch::{self as shown, Strip};
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::metered::turns::{next_look, wait_until};
-use hone_experiment::metered::{Admin, Brokers, Meter, Seen, add_clients, keep, open_kept, token_of};
+use hone_experiment::metered::{
+    Admin, Brokers, Meter, Seen, add_clients, keep, next_look, open_kept, token_of, wait_until,
+};
 
 /// Bounds of --every and --for, in seconds.
 const LEAST_EVERY_S: f64 = 0.1;
@@ -176,7 +177,7 @@ impl Arguments {
 }
 
 /// In place of the last one where this is a terminal.
-fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContext) -> Result<()> {
+fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let look = look();
     let repaints = !arguments.once && std::io::stdout().is_terminal();
     cli.show(watch, |watch| {
@@ -199,6 +200,5 @@ fn print_queries(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let told: Vec<Told> = queries.into_iter().map(|(id, title, promql)| Told { id, title, promql }).collect();
     cli.show_found("queries", &told, |told| {
         told.iter().map(|Told { id, title, promql }| format!("# {id} {title}\n{promql}\n")).collect()
-    })?;
-    Ok(Ending::Done)
+    })
 }

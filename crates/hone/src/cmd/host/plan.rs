@@ -57,6 +57,5 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     if let Some(path) = &arguments.save {
         save(path, plan.clone(), root)?;
     }
-    cli.show_found("host-plan", &plan, hone_document::host::plan)?;
-    Ok(Ending::Done)
+    cli.show_found("host-plan", &plan, hone_document::host::plan)
 }

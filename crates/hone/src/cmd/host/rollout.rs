@@ -146,8 +146,7 @@ fn lease(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(run) = &arguments.inspect {
-        cli.show_found("host-rollout", &rollout::inspect(run)?, hone_rollout::rollout::text::report)?;
-        return Ok(Ending::Done);
+        return cli.show_found("host-rollout", &rollout::inspect(run)?, hone_rollout::rollout::text::report);
     }
     if let Some(run) = &arguments.undo {
         let security = arguments.security.security()?;

@@ -29,6 +29,5 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("watching the kernel's counters");
     let status = status(&arguments.on.choice(), root, arguments.watch, arguments.fsync.as_deref())?;
-    cli.show_found("host-status", &status, hone_document::host::status)?;
-    Ok(Ending::Done)
+    cli.show_found("host-status", &status, hone_document::host::status)
 }

@@ -15,7 +15,7 @@ use super::super::security::SecurityOptions;
 use super::super::workload::WorkloadOptions;
 use super::apply::time;
 use super::plan::On;
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, default_runs, record_and_page};
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
@@ -140,8 +140,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     let mut asked = asked(arguments, root, cli)?;
     asked.check()?;
     if arguments.dry_run {
-        cli.show_found("host-try-plan", &asked, hone_tune::host::plan_text::dry)?;
-        return Ok(Ending::Done);
+        return cli.show_found("host-try-plan", &asked, hone_tune::host::plan_text::dry);
     }
     let folder = begin(&mut asked, &arguments.how.output, &security)?;
     drop(turn);
@@ -157,14 +156,14 @@ fn go(
     cli: &CliContext,
 ) -> Result<Ending> {
     let (trial, record) = measured(asked, folder, security, &cli.progress)?;
-    let page = hone_serve::page::write(&record, None)?;
+    let places = record_and_page(&record)?;
     let text = |trial: &HostTrial| {
         let told = if markdown {
             hone_document::host_trial::markdown(trial)
         } else {
             hone_document::host_trial::text(trial)
         };
-        format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
+        format!("{told}\n{places}")
     };
     let ending = ending(&trial);
     cli.show(trial, text)?;

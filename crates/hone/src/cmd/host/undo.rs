@@ -123,8 +123,7 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, cli: &CliContext) -> Result<
             "Change {} is taken back in {} s unless it is confirmed or renewed.\n",
             renewed.id, renewed.seconds_left
         )
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
 pub(crate) fn revert(arguments: &Revert, root: &Path, book: &HostLedger, cli: &CliContext) -> Result<Ending> {

@@ -229,7 +229,7 @@ pub enum Compared {
     /// What the budget of these seconds could show: only a plan was asked for.
     Planned(Pilot, f64),
     /// All pairs, judged.
-    Judged(Comparison),
+    Judged(Box<Comparison>),
 }
 
 /// Looks at both sides, finds what can be refused before the first window, and makes the run's folder under `runs`. `may_change` is asked before a
@@ -348,7 +348,7 @@ impl CompareRun {
             _ => {
                 let comparison = compare(&contest, progress)?;
                 folder.write_record("comparison.json", comparison.clone())?;
-                show(Compared::Judged(comparison))
+                show(Compared::Judged(Box::new(comparison)))
             }
         };
         let result = all_looked_after(folder, &topics, security, progress, work);

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_record::{Foretold, Optimization};
+use hone_record::{Ceiling, Diagnosis, Foretelling, Foretold, Optimization};
 use hone_tool::ToolError;
 
 use crate::steps::{self, DoneStep, PhaseEnd};
-use crate::{Findings, Job, dry, findings, foretold_of, is_worse, optimize, rule};
+use crate::{Job, dry, foretell, is_worse, optimize, rule};
 use hone_experiment::bench;
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::RunFolder;
@@ -403,6 +403,35 @@ fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> RunRequest 
 
 /// The step that says how long a compiler takes for one program.
 const BUILD_BASELINE: &str = "build-baseline";
+
+/// What a run has found out about its plain build, before another one was made.
+pub struct Findings {
+    /// The share of user code under each load.
+    pub ceilings: Vec<Ceiling>,
+    /// Why the CPU stalls, where that was looked at.
+    pub diagnosis: Option<Diagnosis>,
+}
+
+/// The same of a run that was ended behind its builds, and so has no record of its own.
+///
+/// # Errors
+/// When a note of it can't be read.
+fn findings(folder: &RunFolder) -> Result<Findings> {
+    let diagnosis = steps::result_of::<Result<Diagnosis, String>>(folder, "diagnose")?;
+    Ok(Findings {
+        ceilings: steps::result_of(folder, "ceiling")?.unwrap_or_default(),
+        diagnosis: diagnosis.and_then(Result::ok),
+    })
+}
+
+/// What a replay foretells of a variant's layout; `None` where nothing was replayed.
+///
+/// # Errors
+/// When its file can't be read.
+fn foretold_of(folder: &RunFolder, variant: &str) -> Result<Option<Foretold>> {
+    let found = steps::result_of::<Result<Foretelling, String>>(folder, &foretell::step_of(variant))?;
+    Ok(found.and_then(Result::ok).map(|found| found.ahead()))
+}
 
 #[cfg(test)]
 mod tests {

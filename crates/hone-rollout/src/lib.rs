@@ -7,6 +7,7 @@
 pub mod continuous;
 pub mod fleet;
 pub mod fleet_text;
+pub mod gates;
 pub mod kubernetes;
 pub mod profile_exchange;
 pub mod profile_take;

@@ -200,7 +200,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         Compared::Planned(pilot, budget_s) => {
             cli.show_found("pilot", &pilot, |pilot| hone_document::plan::text(pilot, budget_s))
         }
-        Compared::Judged(comparison) => judged(comparison, &folder, cli),
+        Compared::Judged(comparison) => judged(*comparison, &folder, cli),
     })
 }
 

@@ -13,7 +13,7 @@ use crate::cmd::context::{CliContext, default_runs, record_and_page};
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
-use hone_optimize::{Findings, run as optimize};
+use hone_optimize::run as optimize;
 use hone_serve::story;
 use hone_tune::estimate::Planned;
 use hone_tune::file::{SHOWN, parse};
@@ -174,7 +174,7 @@ fn ending(tuning: &Tuning) -> Ending {
 }
 
 /// What was found out of the plain build lies where the story of this run looks for it.
-fn keep_findings(found: &Findings, folder: &RunFolder) -> Result<()> {
+fn keep_findings(found: &optimize::Findings, folder: &RunFolder) -> Result<()> {
     folder.write_note(story::CEILINGS, &found.ceilings)?;
     if let Some(diagnosis) = &found.diagnosis {
         folder.write_record(story::DIAGNOSIS, diagnosis.clone())?;

@@ -12,12 +12,11 @@ use super::apply::time;
 use crate::cmd::context::{CliContext, default_runs, print};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
+use hone_rollout::gates::looked_through;
 use hone_rollout::kubernetes::{SECRETS, name_in_secret};
 use hone_rollout::rollout::gate::{self, Rules};
-use hone_rollout::rollout::gates::looked_through;
 use hone_rollout::rollout::print::{self as printing, Kubernetes, Play};
-use hone_rollout::rollout::source::{profile_text, source};
-use hone_rollout::rollout::{self, Settings};
+use hone_rollout::rollout::{self, Settings, profile_text, source};
 
 /// Bring a profile to the hosts of a cluster one by one, over ssh, behind the health of the cluster.
 ///

@@ -8,10 +8,10 @@ use hone_load::Security;
 use hone_load::health::Health;
 use serde::{Deserialize, Serialize};
 
-use super::CANARY_TOPIC;
-use super::gate::{Closed, Finding, Gate, Rules, Stretch, Watched, by_broker, judge, well};
-use super::placing::broker_of;
-use super::text::Gates;
+use crate::rollout::CANARY_TOPIC;
+use crate::rollout::gate::{Closed, Finding, Gate, Rules, Stretch, Watched, by_broker, judge, well};
+use crate::rollout::placing::broker_of;
+use crate::rollout::text::Gates;
 use hone_experiment::moment::now_unix_ms;
 use hone_experiment::progress::Progress;
 

@@ -5,4 +5,6 @@ pub mod gate;
 pub mod host_trial;
 pub mod optimization;
 pub mod proof;
+pub mod replay;
 pub mod tuning;
+pub mod whatif;

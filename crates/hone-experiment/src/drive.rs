@@ -254,7 +254,8 @@ fn is_alone_in_trouble(side: usize, pair: &PairOutcome) -> bool {
 }
 
 /// An arm failed too often running for another pair to make sense.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
 pub struct GaveUp {
     /// Whether A alone had trouble: then nothing is known against B.
     pub of_a: bool,
@@ -299,14 +300,6 @@ impl GaveUp {
         Self { of_a: false, late: Some(side), ..Self::for_test(false) }
     }
 }
-
-impl std::fmt::Display for GaveUp {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for GaveUp {}
 
 /// Whether in the last A/B pairs one side (0 for A, 1 for B) had trouble and the other had none.
 fn last_were_of<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
@@ -778,7 +771,8 @@ impl Seen {
 }
 
 /// Marks an error as one of an arm: it did not start, or did not stand its load. Says which arm, at what.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
 struct ArmFailed {
     side: usize,
     at: Stage,
@@ -794,14 +788,9 @@ enum Stage {
     Load,
 }
 
-impl std::fmt::Display for ArmFailed {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.what)
-    }
-}
-
 /// Marks an error as one of what is set for a side's windows.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("what is set for {name}")]
 struct ToBeSet {
     side: usize,
     name: String,
@@ -813,24 +802,13 @@ impl ToBeSet {
     }
 }
 
-impl std::fmt::Display for ToBeSet {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "what is set for {}", self.name)
-    }
-}
-
 /// In which pair an error came.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("pair {number}")]
 struct InPair {
     number: usize,
     /// The arm (0 for A, 1 for B) that can't be had.
     refused: Option<usize>,
-}
-
-impl std::fmt::Display for InPair {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "pair {}", self.number)
-    }
 }
 
 /// The arm (0 for A, 1 for B) of which an error says that it can't be had at all, by what sets it apart from the other one: its load makes no

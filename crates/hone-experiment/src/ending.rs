@@ -16,38 +16,19 @@ pub enum Ending {
 }
 
 /// The user asked for something that makes no sense: exit code 2.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
 
-impl std::fmt::Display for Usage {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// What went wrong around a target, and says nothing of the target: no port is free, a folder is full.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct NotItsOwn(pub String);
 
-impl std::fmt::Display for NotItsOwn {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotItsOwn {}
-
 /// How to go on, as the outermost context of an error: it is told last, as a line of its own.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct WayOn(pub String);
-
-impl std::fmt::Display for WayOn {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
 
 impl WayOn {
     /// An interrupted run, or one that failed, goes on by this command.
@@ -68,21 +49,14 @@ impl WayOn {
 }
 
 /// A window whose capacity is not known though the target kept its promise: to leave it out would flatter the other arm.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{why}")]
 pub struct BeyondReach {
     /// Which step was beyond reach, and why.
     pub why: String,
     /// Whether the same run, gone on with, may find more. Where the climb was too short it would measure the same again.
     pub may_go_on: bool,
 }
-
-impl std::fmt::Display for BeyondReach {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for BeyondReach {}
 
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {

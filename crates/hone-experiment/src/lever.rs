@@ -225,14 +225,9 @@ fn in_force(seen: &ClusterSetting) -> String {
 }
 
 /// Marks an error behind which something could not be put back.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Left(String);
-
-impl std::fmt::Display for Left {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
 
 /// Whether something is not as it was behind an error: nothing may go on then.
 pub fn is_left(error: &anyhow::Error) -> bool {

@@ -9,7 +9,7 @@ use crate::require::Rule;
 use crate::spec::{WorkloadFile, explain};
 
 /// What `hone load --file` reads.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadFile {
     /// The workload's name in the record.

@@ -19,7 +19,7 @@ mod history;
 mod prometheus;
 mod scraped;
 
-pub use history::{kept, points};
+pub use history::{keep, kept, next_look, open_kept, points, wait_until};
 pub use prometheus::Server;
 pub use scraped::{Brokers, completed};
 

@@ -42,6 +42,14 @@ impl Standing {
         })
     }
 
+    /// The same with this machine.
+    pub fn now<'a>(
+        arms: impl Iterator<Item = &'a Arm>,
+        loads: impl Iterator<Item = &'a Workload>,
+    ) -> Result<Self> {
+        Self::of(arms, loads, &hone_host::observe::machine(Path::new("/")))
+    }
+
     /// What is another one now, in words.
     fn changes(&self, now: &Self) -> Vec<String> {
         let programs = self.programs.iter().filter_map(|(path, then)| match now.programs.get(path) {

@@ -28,8 +28,12 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
         .map_err(|why| NotWritten { file: file.to_path_buf(), why }.into())
 }
 
+/// What to do where the disk takes no file.
+const REMEDY: &str = "look at the rights of its folder and the free space there; what was done stays, and the same command goes on";
+
 /// A file that the disk did not take: it would not take another one either.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{} can't be written: {why}\n  next: {}", .file.display(), REMEDY)]
 pub struct NotWritten {
     file: PathBuf,
     why: std::io::Error,
@@ -41,13 +45,3 @@ impl NotWritten {
         self.why.kind() == std::io::ErrorKind::InvalidFilename
     }
 }
-
-impl std::fmt::Display for NotWritten {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (file, why) = (self.file.display(), &self.why);
-        let next = "look at the rights of its folder and the free space there; what was done stays, and the same command goes on";
-        write!(formatter, "{file} can't be written: {why}\n  next: {next}")
-    }
-}
-
-impl std::error::Error for NotWritten {}

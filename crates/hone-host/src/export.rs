@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
+use crate::commit;
 use crate::disks::DataPath;
+use crate::held::held;
 use crate::kernel::{Kernel, plain_value};
 use crate::knob::{Family, KNOBS, Place};
 use crate::relevance::{Facts, counter};
@@ -39,6 +42,23 @@ pub struct Kept {
     pub settings: u64,
     /// Of these, how many say something else now.
     pub drifted: u64,
+}
+
+/// What Hone has changed here and not taken back; nothing where the journals can't be read. What a change could have touched, and
+/// has not, is not held.
+pub fn kept_here(root: &Path) -> Option<Kept> {
+    let known = commit::known(root);
+    if !known.unreadable.is_empty() {
+        return None;
+    }
+    let mut kept = Kept::default();
+    let changes = held(root, &known);
+    let attributes = changes.iter().flat_map(|change| &change.attributes);
+    for attribute in attributes.filter(|attribute| attribute.is_changed()) {
+        kept.settings += 1;
+        kept.drifted += u64::from(attribute.has_drifted());
+    }
+    Some(kept)
 }
 
 /// All that a host shows now, as a page that Prometheus reads. `kept` is of Hone's own journals, where they can be read.

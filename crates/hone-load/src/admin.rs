@@ -170,6 +170,19 @@ impl Admin {
         )
     }
 
+    /// Makes the topic of that name that a workload asks for, unless there is one.
+    pub fn make_topic(&mut self, name: &str, workload: &hone_record::Workload) -> Result<(), LoadError> {
+        if self.topics()?.iter().any(|listed| listed.topic == name) {
+            return Ok(());
+        }
+        match self.create_topic_of(name, workload) {
+            // Made meanwhile, or by this very request, which a broker hands on again when its controller is slow.
+            Ok(()) | Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.layout(name, Some(workload.partitions)).map(drop)
+    }
+
     fn create_replicated(
         &mut self,
         topic: &str,

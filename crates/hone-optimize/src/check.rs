@@ -200,16 +200,9 @@ fn is_crash(stopped: &Stopped) -> bool {
 }
 
 /// A trouble of the program itself.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Trouble(String);
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Trouble {}
 
 /// What a program did wrong, in words: it did not start, did not serve, gave wrong answers, or failed in its window.
 ///

@@ -30,6 +30,7 @@ mod outside;
 mod provenance;
 mod provoke;
 pub mod rule;
+pub mod run;
 mod sampling;
 mod shop;
 pub mod steps;
@@ -44,8 +45,8 @@ use hone_binary::bolt::{BoltTools, Input};
 use hone_binary::{BuildRequest, Builder, Built, Guide, Merged, TargetKind, owners};
 use hone_diagnose::emulator::Wanted;
 use hone_record::{
-    Artifact, Ceiling, Diagnosis, Durability, Foretelling, Foretold, Optimization, ProfileProof, SmokeTest,
-    VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Durability, Optimization, ProfileProof, SmokeTest, VariantFacts, VariantState,
+    WeightedTraining, Workload,
 };
 
 use hone_experiment::ending::Usage;
@@ -138,35 +139,6 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
-}
-
-/// What a run has found out about its plain build, before another one was made.
-pub struct Findings {
-    /// The share of user code under each load.
-    pub ceilings: Vec<Ceiling>,
-    /// Why the CPU stalls, where that was looked at.
-    pub diagnosis: Option<Diagnosis>,
-}
-
-/// The same of a run that was ended behind its builds, and so has no record of its own.
-///
-/// # Errors
-/// When a note of it can't be read.
-pub fn findings(folder: &RunFolder) -> Result<Findings> {
-    let diagnosis = steps::result_of::<Result<Diagnosis, String>>(folder, "diagnose")?;
-    Ok(Findings {
-        ceilings: steps::result_of(folder, "ceiling")?.unwrap_or_default(),
-        diagnosis: diagnosis.and_then(Result::ok),
-    })
-}
-
-/// What a replay foretells of a variant's layout; `None` where nothing was replayed.
-///
-/// # Errors
-/// When its file can't be read.
-pub fn foretold_of(folder: &RunFolder, variant: &str) -> Result<Option<Foretold>> {
-    let found = steps::result_of::<Result<Foretelling, String>>(folder, &foretell::step_of(variant))?;
-    Ok(found.and_then(Result::ok).map(|found| found.ahead()))
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.

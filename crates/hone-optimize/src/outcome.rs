@@ -82,16 +82,9 @@ pub(crate) fn left_out(error: anyhow::Error) -> Result<String> {
 pub(crate) const FAILED: &str = "steps/failed-";
 
 /// A variant that can't be had, in words.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Left(pub(crate) String);
-
-impl std::fmt::Display for Left {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Left {}
 
 /// An error in one line.
 pub(crate) fn in_a_line(error: &anyhow::Error) -> String {

@@ -15,11 +15,17 @@ use hone_experiment::phase::Phase;
 use hone_experiment::progress::Progress;
 
 /// Why a run with `--only` ends before its last step.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PhaseEnd {
     /// All of the phase is done.
+    #[error("the phase {} is done", .0.name())]
     Done(Phase),
     /// Something before it is not.
+    #[error(
+        "the phase {} needs {step}, which is not done in this run\n  next: go through --only {} first",
+        .wanted.name(),
+        .missing.name()
+    )]
     Missing {
         /// The phase that was asked for.
         wanted: Phase,
@@ -30,21 +36,16 @@ pub enum PhaseEnd {
     },
 }
 
-impl std::fmt::Display for PhaseEnd {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Done(phase) => write!(formatter, "the phase {} is done", phase.name()),
-            Self::Missing { wanted, missing, step } => write!(
-                formatter,
-                "the phase {} needs {step}, which is not done in this run\n  next: go through --only {} first",
-                wanted.name(),
-                missing.name()
-            ),
-        }
+/// An error of a run whose finished steps stay, with the command that goes on; `more` is said of what the user did not end.
+pub(crate) fn with_way_on(error: &anyhow::Error, way_on: &str, more: &str) -> anyhow::Error {
+    // Of an interrupt the user knows the reason.
+    if hone_tool::interrupt::requested() {
+        return anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}");
     }
+    anyhow::anyhow!(
+        "{error:#}\nbroken off; finished steps are kept. To go on once the reason is gone: {way_on}{more}"
+    )
 }
-
-impl std::error::Error for PhaseEnd {}
 
 /// A finished step on disk.
 #[derive(Debug, Serialize, Deserialize)]

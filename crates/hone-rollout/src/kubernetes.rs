@@ -15,6 +15,11 @@ const FROM_SECRET: &str = "          envFrom:
 /// Where a pod has the files of a secret.
 pub const SECRETS: &str = "/security";
 
+/// What such an option's file is called in a secret of Kubernetes.
+pub fn name_in_secret(option: &str) -> &str {
+    option.trim_start_matches('-')
+}
+
 /// What the manifest needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {

@@ -2,6 +2,9 @@
 //! of several machines.
 
 pub mod archive;
+pub mod ledger_exchange;
+pub mod ledger_view;
+pub mod metrics_page;
 pub mod page;
 pub mod serve;
 pub mod story;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hone_format::{count, measured};
 use serde::Serialize;
 
-use crate::init_text::{ToFillIn, to_fill_in};
+use crate::init_text::{ToFillIn, lines_to_fill_in};
 use hone_document::table::table;
 use hone_document::wrapped;
 
@@ -75,7 +75,7 @@ pub fn text(found: &WrittenOfCluster) -> String {
     if let Some(recording) = &found.recording {
         out.push_str(&format!("Written: {} (the topic's records, without contents)\n", recording.display()));
     }
-    out.push_str(&to_fill_in(&found.fill_in));
+    out.push_str(&lines_to_fill_in(&found.fill_in));
     out.push_str(&format!("Then: hone tune {} --dry-run\n", found.file.display()));
     if found.topics.len() > 1 {
         out.push_str("For another topic: --topic NAME --output FILE\n");

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::starter;
+
 /// What was seen and written.
 #[derive(Debug, Serialize)]
 pub struct Written {
@@ -61,18 +63,23 @@ pub fn text(found: &Written) -> String {
         out.push_str(&seen_line(seen));
     }
     out.push_str(&format!("program     {}\nload        {}\n", found.program, found.load));
-    out.push_str(&format!("\nWritten: {}\n{}", found.file.display(), to_fill_in(&found.fill_in)));
+    out.push_str(&format!("\nWritten: {}\n{}", found.file.display(), lines_to_fill_in(&found.fill_in)));
     out.push_str(&format!("Then: hone optimize {}\n", found.file.display()));
     if let Some(tune) = &found.tune {
         let what = if tune.was_there { "Left as it is, because it is there already" } else { "Written" };
         let file = tune.file.display();
-        out.push_str(&format!("\n{what}: {file}\n{}", to_fill_in(&tune.fill_in)));
+        out.push_str(&format!("\n{what}: {file}\n{}", lines_to_fill_in(&tune.fill_in)));
         out.push_str(&format!("Or, with builds, settings and clients: hone tune {file} --dry-run\n"));
     }
     out
 }
 
-pub(super) fn to_fill_in(places: &[ToFillIn]) -> String {
+/// What a text leaves to the user, with its lines.
+pub(crate) fn to_fill_in(text: &str) -> Vec<ToFillIn> {
+    starter::to_fill_in(text).into_iter().map(|(line, what)| ToFillIn { line, what }).collect()
+}
+
+pub(super) fn lines_to_fill_in(places: &[ToFillIn]) -> String {
     let lines = places.iter().map(|place| format!("  line {:>3}  {}\n", place.line, place.what));
     let head = if places.is_empty() { "" } else { "To fill in:\n" };
     std::iter::once(head.to_owned()).chain(lines).collect()

@@ -11,7 +11,6 @@ use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 mod cmd;
 mod compiler;
 mod failure;
-mod output;
 mod text;
 
 /// A number below zero is a value, which is refused by what it is for, and no unknown option.

@@ -1,11 +1,14 @@
-//! Looks that were kept, as a history for the model of costs.
+//! Looks that are kept, as a history for the model of costs, and when the next one is due.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_batch::cost::Point;
 use hone_record::{BatchWatch, Envelope};
+use hone_tool::interrupt;
 
 /// The looks that `hone batch watch --keep` wrote, one on each line, in the order of time.
 pub fn kept(files: &[PathBuf]) -> Result<Vec<BatchWatch>> {
@@ -47,6 +50,65 @@ pub fn points(looks: &[BatchWatch]) -> Vec<Point> {
     looks.iter().filter_map(Point::of).collect()
 }
 
+/// Opens a file of looks to add to it. A line that a killed writer broke off is ended first.
+///
+/// # Errors
+/// When it can't be written.
+pub fn open_kept(path: &Path) -> Result<File> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("{} can't be written", path.display()))?;
+    if ends_torn(&mut file).with_context(|| format!("{} can't be read", path.display()))? {
+        writeln!(file).with_context(|| format!("{} can't be written", path.display()))?;
+    }
+    Ok(file)
+}
+
+/// Whether a writer was killed within its last line.
+fn ends_torn(file: &mut File) -> std::io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// On one line, so that looks can be appended for days and the file is still read line by line. One write, so that a line is whole or the last.
+///
+/// # Errors
+/// When it can't be written.
+pub fn keep(file: &mut File, watch: &BatchWatch) -> Result<()> {
+    let line = format!("{}\n", serde_json::to_string(&Envelope::new(watch.clone()))?);
+    file.write_all(line.as_bytes()).context("the look can't be kept")
+}
+
+/// So often a wait looks whether somebody wants it to end.
+const STEP: Duration = Duration::from_millis(50);
+
+/// The next planned time; where that has gone by while a broker did not answer, the missed looks are not made up for: several at once would
+/// be rates over no time.
+pub fn next_look(planned: Instant, every: Duration, now: Instant) -> Instant {
+    let next = planned + every;
+    if next > now { next } else { now + every }
+}
+
+/// Whether the time came, and nobody ended the wait.
+pub fn wait_until(time: Instant) -> bool {
+    while !interrupt::requested() {
+        let left = time.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(STEP));
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +128,27 @@ mod tests {
         let told = looks("{\n", "f").unwrap_err().to_string();
         assert!(told.contains("f has no look that"), "{told}");
         assert_eq!(looks("\n", "f").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_torn_line_is_ended_before_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("looks.jsonl");
+        for expected in ["", "{\"torn", "{\"torn\n{}\n"] {
+            drop(open_kept(&path).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.trim_end_matches('\n'), expected.trim_end_matches('\n'));
+            let mut file = open_kept(&path).unwrap();
+            file.write_all(if expected.is_empty() { b"{\"torn" } else { b"{}\n" }).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_stall_is_not_made_up_for_by_looks_at_once() {
+        let begun = Instant::now();
+        let (every, at) = (Duration::from_secs(5), |seconds| begun + Duration::from_secs(seconds));
+        assert_eq!(next_look(begun, every, at(1)), at(5), "the plan does not drift with the time of a look");
+        assert_eq!(next_look(at(5), every, at(32)), at(37));
+        assert_eq!(next_look(at(5), every, at(10)), at(15), "no two looks with no time between them");
     }
 }

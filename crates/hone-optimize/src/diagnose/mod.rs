@@ -5,6 +5,8 @@ pub(crate) mod found;
 pub mod gate;
 pub mod gate_text;
 mod live;
+pub mod purpose;
+pub mod reading;
 mod sampled;
 
 use std::fs;

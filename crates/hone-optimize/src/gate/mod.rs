@@ -1,7 +1,9 @@
 //! A commit held against the one that it builds on: both checked out and built in the same place, one after the other, and loaded in
 //! pairs. The user's repository is read only.
 
+pub mod begin;
 pub mod choice;
+pub mod ci_files;
 pub mod git;
 pub mod hold;
 pub mod papers;

@@ -19,7 +19,7 @@ use hone_experiment::phase::Phase;
 use hone_experiment::spec::target::Form;
 use hone_experiment::variants::{Mix, PGO, Profile};
 
-pub use place::place;
+pub use place::place_fitting;
 pub(super) use stack::most_while;
 
 /// A name and port are enough for an address.

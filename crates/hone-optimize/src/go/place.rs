@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
-use hone_binary::go::{DEFAULT_PGO, GoPgo};
+use hone_binary::go::{DEFAULT_PGO, GoPgo, GoTarget};
 use hone_binary::lock::Lock;
 use hone_record::VariantFacts;
-use hone_tool::interrupt;
+use hone_tool::{Runner, interrupt};
 use serde::Serialize;
 
 use crate::job::Job;
@@ -130,7 +130,7 @@ impl InPlace {
 }
 
 /// Lays a profile and its lock where Go takes it, and builds as anybody would: the program must name it.
-pub fn place(shop: &GoPgo<'_>, profile: &Path) -> Result<InPlace> {
+fn place(shop: &GoPgo<'_>, profile: &Path) -> Result<InPlace> {
     shop.lay_back(profile)?;
     let path = shop.default_profile();
     let before = match (fs::read(&path), fs::read(profile)) {
@@ -163,6 +163,45 @@ fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
         fs::remove_file(&to).with_context(|| format!("{} can't be removed", to.display()))?;
     }
     Ok(())
+}
+
+/// Lays a profile there unless the present source has lost too much of it.
+pub fn place_fitting(
+    runner: &dyn Runner,
+    target: GoTarget,
+    profile: &Path,
+    replace: bool,
+    budget: f64,
+    scratch: &Path,
+) -> Result<InPlace> {
+    let profile = profile.canonicalize().with_context(|| format!("{} can't be read", profile.display()))?;
+    let shop = GoPgo::prepare(runner, target, &scratch.join("go"))?;
+    shop.lay_back(&profile)?;
+    let usual = shop.default_profile();
+    let is_same = |there: &[u8]| std::fs::read(&profile).is_ok_and(|new| new == there);
+    if !replace && std::fs::read(&usual).is_ok_and(|there| !is_same(&there)) {
+        bail!(
+            "{} is another profile\n  next: hold both against the program (hone profile check, hone profile diff), then say --replace",
+            usual.display()
+        );
+    }
+    // Go takes any profile, and says nothing of one that fits nothing.
+    let plain = shop.build_baseline()?;
+    let coverage = shop.coverage(&profile, &plain.executable)?;
+    let lost = coverage.lost_percent / 100.0;
+    if coverage.weight == 0 || lost > budget {
+        let names: Vec<&str> =
+            coverage.lost_functions.iter().take(3).map(|(name, _)| name.as_str()).collect();
+        bail!(
+            "{} is not placed: {:.1} % of the weight of its calls is of functions that the present source does not have ({}), and {} \
+             may be\n  next: take the profile again of a build of this source, or give a larger --budget",
+            profile.display(),
+            if coverage.weight == 0 { 100.0 } else { coverage.lost_percent },
+            names.join(", "),
+            format_args!("{}%", budget * 100.0)
+        );
+    }
+    place(&shop, &profile)
 }
 
 #[cfg(test)]

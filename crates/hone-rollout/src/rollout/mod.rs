@@ -23,7 +23,7 @@ use hone_experiment::moment::now_unix_ms;
 use hone_experiment::progress::Progress;
 
 pub mod gate;
-pub mod placing;
+pub(crate) mod placing;
 pub mod print;
 mod remote;
 pub mod text;
@@ -32,7 +32,7 @@ use gate::{Closed, Finding, Gate, Rules, Stretch, Watched};
 use placing::placed;
 use remote::{Lines, OpenChange, Planned, Remote, TakenBack, told_as};
 
-pub use remote::Source;
+pub use remote::{Source, profile_text, source};
 
 /// A host that hears from us every third of its lease may miss two of them.
 const RENEWALS_IN_A_LEASE: u32 = 3;

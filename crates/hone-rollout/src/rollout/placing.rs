@@ -10,7 +10,7 @@ use hone_load::health::Node;
 use hone_experiment::ending::Usage;
 
 /// Finds the broker and the rack of each host that does not name its own.
-pub fn placed(hosts: Vec<Host>, brokers: &BTreeMap<i32, Node>) -> Result<Vec<Host>> {
+pub(crate) fn placed(hosts: Vec<Host>, brokers: &BTreeMap<i32, Node>) -> Result<Vec<Host>> {
     let place = |mut host: Host| {
         let id = match host.broker {
             Some(id) => id,
@@ -42,7 +42,7 @@ fn listed<'a>(ids: impl Iterator<Item = &'a i32>) -> String {
 }
 
 /// By the address that the broker tells its clients: the name itself, or one of its addresses.
-pub fn broker_of(name: &str, brokers: &BTreeMap<i32, Node>) -> Result<i32> {
+pub(crate) fn broker_of(name: &str, brokers: &BTreeMap<i32, Node>) -> Result<i32> {
     let name = name.rsplit_once('@').map_or(name, |(_, host)| host);
     let host_of =
         |node: &Node| node.address.rsplit_once(':').map_or(String::new(), |(host, _)| host.to_owned());

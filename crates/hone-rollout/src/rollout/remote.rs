@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use hone_host::profile::{self, OWN};
 use hone_host::rollout::inventory::Host;
 use hone_tool::{Call, Runner as _, System, Tool};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+
+use hone_experiment::ending::Usage;
+use hone_experiment::host_plan::profile_file;
 
 /// Where Hone puts its program when it finds none.
 const FOLDER: &str = "/var/lib/hone/bin";
@@ -72,6 +76,36 @@ pub struct Source {
     pub name: String,
     /// Its text in a file, if it is none of Hone's own.
     pub file: Option<PathBuf>,
+}
+
+/// The profile's name and, if it is none of Hone's own, its text: checked here, before any host is asked.
+pub fn profile_text(profile: &str) -> Result<(String, Option<String>)> {
+    if OWN.iter().any(|(name, _)| *name == profile) {
+        return Ok((profile.to_owned(), None));
+    }
+    let text = profile_file(profile)?;
+    let text = match serde_json::from_str::<serde_json::Value>(&text) {
+        Ok(plan) => profile::of_plan(&plan).map_err(|error| Usage(format!("{profile}: {error}")))?,
+        Err(_) => text,
+    };
+    profile::parse(profile, &text).map_err(|error| Usage(error.to_string()))?;
+    Ok((profile.to_owned(), Some(text)))
+}
+
+/// The profile as it is brought to the hosts: its text lies in this folder, where it is none of Hone's own.
+///
+/// # Errors
+/// When the folder can't be written.
+pub fn source(folder: &Path, name: String, text: Option<&str>) -> Result<Source> {
+    let file = folder.join("profile.toml");
+    let file = match text {
+        Some(text) => {
+            std::fs::write(&file, text).with_context(|| format!("{} can't be written", file.display()))?;
+            Some(file)
+        }
+        None => None,
+    };
+    Ok(Source { name, file })
 }
 
 /// What a host is told of a profile, and what its journal calls it: a text comes by standard input.

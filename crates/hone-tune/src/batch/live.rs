@@ -1,15 +1,21 @@
 //! A topic of a cluster at work, before a change that somebody else makes and after it. Two times are no two arms: this shows what the
 //! batches were, and can't show that the change did it.
 
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use hone_batch::xray::Depth;
 use hone_load::{Security, Topics};
 use hone_record::{BatchXray, TopicXray};
 use serde::{Deserialize, Serialize};
 
 use super::reading::{self, Wish};
+use super::step::Step;
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::{RunFolder, read_record};
+use hone_experiment::moment::now_unix_ms;
+use hone_experiment::progress::Progress;
 
 /// Bytes that are read of the topic at most.
 const BUDGET_BYTES: u64 = 256 << 20;
@@ -55,11 +61,55 @@ pub struct BeforeAfter {
     pub limits: Vec<String>,
 }
 
+/// A cluster at work, before the change: the look, and the run's folder that keeps it.
+pub fn first_look(
+    mut asked: LiveSettings,
+    runs: &Path,
+    security: &Security,
+    progress: &Progress,
+) -> Result<(BatchXray, RunFolder)> {
+    for step in &asked.changes {
+        Step::new(step.clone(), None)?;
+    }
+    progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
+    let found = look(&asked, security)?;
+    asked.looked_unix_ms = now_unix_ms();
+    let folder = RunFolder::create(runs, "batch-live")?;
+    folder.write_note(ASKED_LIVE, &asked)?;
+    folder.write_record("before.json", found.clone())?;
+    Ok((found, folder))
+}
+
+/// The same after it.
+pub fn second_look(
+    asked: &LiveSettings,
+    folder: &RunFolder,
+    security: &Security,
+    progress: &Progress,
+) -> Result<BeforeAfter> {
+    let before: BatchXray = read_record(&folder.join("before.json"))?;
+    if let Some(left_s) = asked.too_early_s(now_unix_ms()) {
+        bail!(Usage(format!(
+            "too early: the last {} s still hold what the first look has seen; look again in {:.0} s",
+            asked.last_s,
+            left_s.ceil()
+        )));
+    }
+    progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
+    let after = look(asked, security)?;
+    folder.write_record("after.json", after.clone())?;
+    let (Some(before), Some(after)) = (before.topics.into_iter().next(), after.topics.into_iter().next())
+    else {
+        bail!("{} holds no look at a topic; begin again", folder.path().display());
+    };
+    Ok(beside(asked, before, after))
+}
+
 /// One look. Only headers: nothing of the records is unpacked.
 ///
 /// # Errors
 /// When the topic is not there, or may not be read.
-pub fn look(asked: &LiveSettings, security: &Security) -> Result<BatchXray> {
+fn look(asked: &LiveSettings, security: &Security) -> Result<BatchXray> {
     let mut topics = Topics::enter(&asked.broker, security)?;
     let wish = Wish {
         last_s: Some(asked.last_s),
@@ -72,7 +122,7 @@ pub fn look(asked: &LiveSettings, security: &Security) -> Result<BatchXray> {
 }
 
 /// Both looks side by side, with what they can't say.
-pub fn beside(asked: &LiveSettings, before: TopicXray, after: TopicXray) -> BeforeAfter {
+fn beside(asked: &LiveSettings, before: TopicXray, after: TopicXray) -> BeforeAfter {
     let mut limits = vec![
         "Before and after are two times of a cluster at work, and no two arms: other producers, the load's course over the day, retries \
          and elections lie between them, so drift can't be excluded and nothing is judged better or worse. To prove the change, run it \

@@ -176,16 +176,9 @@ pub fn compressible_share(writers: &Writers) -> Result<f64> {
 }
 
 /// A replica that is not like its topic, in words.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Unlike(pub(crate) String);
-
-impl std::fmt::Display for Unlike {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unlike {}
 
 /// Sends the load once to a test topic, and looks at that as at the topic.
 ///

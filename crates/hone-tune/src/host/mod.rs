@@ -6,4 +6,6 @@ mod look;
 pub mod plan_text;
 pub mod service;
 mod sitting;
+pub mod status;
 pub mod trial;
+pub mod trial_run;

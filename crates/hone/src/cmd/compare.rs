@@ -1,20 +1,16 @@
 //! `hone compare A B`: two brokers, pair by pair.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_compare::{Plan, SavedRule};
+use hone_compare::SavedRule;
 use hone_format::read_seconds;
-use hone_load::Security;
-use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Workload};
+use hone_record::{Comparison, Metric, Mode, Workload};
 use hone_report::documents;
-use hone_tool::System;
-use serde::{Deserialize, Serialize};
 
 use super::batch::options::{ModeName, metric};
 use super::saved;
@@ -22,20 +18,14 @@ use super::security::SecurityOptions;
 use super::settle::to_settle;
 use super::workload::WorkloadOptions;
 use crate::cmd::context::{CliContext, default_runs};
-use hone_experiment::arm::{self, Arm, Place};
-use hone_experiment::budget;
 use hone_experiment::climb::Wanted;
-use hone_experiment::drive::{Clock, Contest, compare};
-use hone_experiment::ending::{Ending, Usage, WayOn};
+use hone_experiment::compare::{CompareSettings, Compared, begin, resume, undo};
+use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
-use hone_experiment::lever::{self, Lever, Set};
 use hone_experiment::meter::Metrics;
 use hone_experiment::notation::share;
-use hone_experiment::places::Places;
 use hone_experiment::settings::ComparisonSettings;
-use hone_experiment::standing::Standing;
-use hone_experiment::topics::{self, Topics, all_looked_after};
-use hone_experiment::{change, ledger, left, targets};
+use hone_experiment::{change, ledger};
 
 /// Compare two brokers under the same load, pair by pair, and say what may be said.
 ///
@@ -185,184 +175,42 @@ impl Arguments {
     }
 }
 
-/// All that was asked for, as it is kept for the next attempt.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct CompareSettings {
-    /// The builds of A, and those of B; none of B when a change makes B.
-    a: Vec<String>,
-    b: Vec<String>,
-    change: Option<Change>,
-    host_root: PathBuf,
-    /// Where commands and their relative paths were meant.
-    working_folder: PathBuf,
-    mode: Option<Mode>,
-    free: bool,
-    pairs: u32,
-    control_pairs: u32,
-    reserve: Option<u32>,
-    primary: Metric,
-    workload: Workload,
-    budget_s: Option<f64>,
-    /// As a ratio above 1.
-    effect: Option<f64>,
-    plan_only: bool,
-    #[serde(default)]
-    metrics: Metrics,
-    /// Of B, where they are not those of A.
-    #[serde(default)]
-    b_metrics: Vec<String>,
-    /// What the run stands on; filled before the first window.
-    #[serde(default)]
-    standing: Option<Standing>,
-    /// How pairs are judged, which of them count, and how long starts may take.
-    #[serde(flatten)]
-    comparison: ComparisonSettings,
-}
-
-const ASKED: &str = "asked.json";
-
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
-    let security = arguments.security.security()?;
+    let (security, progress) = (arguments.security.security()?, &cli.progress);
     if let Some(folder) = &arguments.undo {
-        return undo(folder, &security, cli);
+        return undo(folder, &security, progress).map(|()| Ending::Done);
     }
-    if let Some(folder) = &arguments.resume {
+    let run = if let Some(folder) = &arguments.resume {
         cli.goes_on(&["yes"])?;
-        return resume(folder, &security, cli);
-    }
-    if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
-        && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
-    {
-        let rule = SavedRule {
-            primary: arguments.metric(),
-            alpha: arguments.comparison.alpha,
-            equivalence: arguments.comparison.equivalence,
-        };
-        return saved::run([a, b], rule, cli);
-    }
-    let mut asked = CompareSettings::of(arguments)?;
-    let sides = asked.sides(&security)?;
-    if sides.are_alike() {
-        let line = "A and B are the same command: this A/A test shows how much two equal arms differ";
-        cli.progress.line(line);
-    }
-    let plan = asked.plan(&sides)?;
-    hone_compare::plan(&plan)?;
-    sides.workloads.iter().try_for_each(hone_load::check)?;
-    if let Some(wanted) = asked.wanted() {
-        budget::check(&wanted, asked.least_windows_s(plan.mode), &plan)?;
-    }
-    left::tidied(&arguments.output, &sides.addresses(), &security, &cli.progress)?;
-    check_cpu(&sides.builds, plan.primary)?;
-    asked.standing = Some(standing(&sides)?);
-    let folder = RunFolder::create(&arguments.output, "compare")?;
-    if let Some(change) = &mut asked.change {
-        change.was = try_lever(change, &sides, arguments.yes, &folder, cli)?;
-        change::differs_from_what_was(change)?;
-    }
-    folder.write_note(ASKED, &asked)?;
-    go(&asked, sides, &plan, &folder, &security, cli)
-}
-
-fn undo(folder: &Path, security: &Security, cli: &CliContext) -> Result<Ending> {
-    if !folder.join(ASKED).is_file() && !folder.join(lever::UNDO).is_file() {
-        bail!(Usage(format!(
-            "{} is no folder of a run, so nothing was looked at and nothing put back\n  next: name the folder that the run told when it began",
-            folder.display()
-        )));
-    }
-    let was_set = lever::put_back_left_over(folder, security, &cli.progress)?;
-    let run = RunFolder::open(folder)?;
-    let _held = run.held()?;
-    let had_topics = topics::sweep(&run, security, &cli.progress)?;
-    if !was_set && !had_topics {
-        cli.progress.line(&format!("{} left nothing set", folder.display()));
-    }
-    Ok(Ending::Done)
-}
-
-fn resume(folder: &Path, security: &Security, cli: &CliContext) -> Result<Ending> {
-    let folder = RunFolder::open(folder)?;
-    lever::put_back_left_over(folder.path(), security, &cli.progress)?;
-    let missing =
-        || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
-    let asked: CompareSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
-    // Commands may hold paths that were meant from where the run began.
-    std::env::set_current_dir(&asked.working_folder)
-        .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
-    // One who goes on wants the pairs and not the plan again.
-    let asked = CompareSettings { plan_only: false, ..asked };
-    let sides = asked.sides(security)?;
-    // What another run left would be measured on, too.
-    left::tidied(folder.home(), &sides.addresses(), security, &cli.progress)?;
-    if let Some(then) = &asked.standing {
-        then.same_as(&standing(&sides)?, folder.path())?;
-    }
-    let plan = asked.plan(&sides)?;
-    go(&asked, sides, &plan, &folder, security, cli)
-}
-
-fn standing(sides: &Sides) -> Result<Standing> {
-    let machine = hone_host::observe::machine(Path::new("/"));
-    Standing::of(sides.builds.iter().flatten(), sides.workloads.iter(), &machine)
-}
-
-/// Measures what is not measured yet, judges, shows.
-fn go(
-    asked: &CompareSettings,
-    sides: Sides,
-    plan: &Plan,
-    folder: &RunFolder,
-    security: &Security,
-    cli: &CliContext,
-) -> Result<Ending> {
-    let _held = folder.held()?;
-    left::clean_up(folder.path(), &cli.progress)?;
-    let runner = System::new(folder.join("logs"))?;
-    let _noting = left::noted(folder)?;
-    let sets = sides.sets(asked.change.as_ref());
-    let topics = sides.topics();
-    let mut contest = Contest {
-        names: ["A", "B"].map(str::to_owned),
-        builds: sides.builds,
-        workloads: sides.workloads,
-        most_saved: None,
-        change: asked.change.clone(),
-        sets,
-        design: hone_compare::plan(plan)?,
-        pilot: None,
-        clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
-        storage: asked.comparison.storage.clone(),
-        lateness_limit_us: asked.comparison.lateness_limit_us,
-        topic: match topics.first() {
-            Some(Topics { prefix, .. }) => hone_load::Topic::Named { prefix: prefix.clone(), keep: false },
-            None => hone_load::Topic::Fresh,
-        },
-        folder,
-        prefix: String::new(),
-        runner: &runner,
-        machine: hone_host::observe::machine(Path::new("/")),
-    };
-    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let work = || match planned(asked, plan, &mut contest, cli)? {
-        Some(pilot) if asked.plan_only => {
-            cli.show_found("pilot", &pilot, |pilot| {
-                hone_document::plan::text(pilot, asked.budget_s.unwrap_or_default())
-            })?;
-            Ok(Ending::Done)
+        resume(folder, &security, progress)?
+    } else {
+        if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
+            && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
+        {
+            let rule = SavedRule {
+                primary: arguments.metric(),
+                alpha: arguments.comparison.alpha,
+                equivalence: arguments.comparison.equivalence,
+            };
+            return saved::run([a, b], rule, cli);
         }
-        _ => judged(&contest, folder, cli),
+        let may_change = |what: &str| if arguments.yes { Ok(()) } else { confirm(what, cli) };
+        begin(settings(arguments)?, &arguments.output, &may_change, &security, progress)?
     };
-    let result = all_looked_after(folder, &topics, security, &cli.progress, work);
-    let kept = folder.join("pairs").exists();
-    if kept { WayOn::behind(result, "compare", folder) } else { result }
+    let folder = run.folder.clone();
+    run.finish(hone_document::plan::headline, &security, progress, |compared| match compared {
+        Compared::Planned(pilot, budget_s) => {
+            cli.show_found("pilot", &pilot, |pilot| hone_document::plan::text(pilot, budget_s))
+        }
+        Compared::Judged(comparison) => judged(*comparison, &folder, cli),
+    })
 }
 
-fn judged(contest: &Contest<'_>, folder: &RunFolder, cli: &CliContext) -> Result<Ending> {
-    let comparison = compare(contest, &cli.progress)?;
+fn judged(comparison: Comparison, folder: &RunFolder, cli: &CliContext) -> Result<Ending> {
     let ending = if comparison.has_regression() { Ending::Worse } else { Ending::Done };
-    folder.write_record("comparison.json", comparison.clone())?;
-    let entered = enter_in_ledger(&comparison, folder, cli);
+    let entry = |_: &str| hone_document::entries::comparison::entry_of(&comparison, folder.path());
+    // Once, however often a run is resumed. The ledger lies beside the run's folder.
+    let entered = ledger::enter_once(folder, "ledger.json", Some(&comparison), entry, &cli.progress);
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let next = to_settle(&comparison, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
     let behind = format!("\nRecord: {}\n{next}", folder.join("comparison.json").display());
@@ -372,242 +220,6 @@ fn judged(contest: &Contest<'_>, folder: &RunFolder, cli: &CliContext) -> Result
         &behind,
     )?;
     entered.map(|()| ending)
-}
-
-/// Once, however often a run is resumed. The ledger lies beside the run's folder.
-fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, cli: &CliContext) -> Result<()> {
-    let entry = |_: &str| hone_document::entries::comparison::entry_of(comparison, folder.path());
-    ledger::enter_once(folder, "ledger.json", Some(comparison), entry, &cli.progress)
-}
-
-/// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first
-/// A/B window.
-fn planned(
-    asked: &CompareSettings,
-    plan: &Plan,
-    contest: &mut Contest<'_>,
-    cli: &CliContext,
-) -> Result<Option<Pilot>> {
-    let (Some(wanted), Some(clock)) = (asked.wanted(), contest.clock) else {
-        // A design that is on the disk is the one that counts.
-        if let Some(design) = contest.folder.read_note("design.json")? {
-            contest.design = design;
-        }
-        return Ok(None);
-    };
-    let earlier: (Option<Design>, Option<Pilot>) =
-        (contest.folder.read_note("design.json")?, contest.folder.read_note("pilot.json")?);
-    let (design, pilot) = match earlier {
-        (Some(design), Some(pilot)) => (design, pilot),
-        _ => {
-            contest.design = budget::pilot_design(plan)?;
-            contest.folder.write_note("pilot-design.json", &contest.design)?;
-            cli.progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
-            let measured = budget::measure_pilot(contest, plan, &wanted, &cli.progress)?;
-            let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
-            contest.folder.write_note("pilot.json", &pilot)?;
-            contest.folder.write_note("design.json", &design)?;
-            (design, pilot)
-        }
-    };
-    cli.progress.line(&hone_document::plan::headline(&pilot));
-    contest.design = design;
-    contest.pilot = Some(pilot.clone());
-    Ok(Some(pilot))
-}
-
-/// The clock of this attempt; what earlier ones took is on the disk.
-fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
-    let mut earlier_s = 0.0;
-    for index in 0.. {
-        let note = format!("pairs/{index:03}.json");
-        let Some(pair) = folder.read_note::<PairOutcome>(&note)? else { break };
-        earlier_s += pair.took_s;
-    }
-    Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
-}
-
-/// What stands on the two sides.
-struct Sides {
-    builds: [Vec<Arm>; 2],
-    workloads: [Workload; 2],
-    lever: Option<Lever>,
-}
-
-impl Sides {
-    /// Whether nothing differs but chance.
-    fn are_alike(&self) -> bool {
-        let places = |side: usize| self.builds[side].iter().map(|arm| &arm.place);
-        self.workloads[0] == self.workloads[1] && self.lever.is_none() && places(0).eq(places(1))
-    }
-
-    /// Brokers that run already, each once.
-    fn addresses(&self) -> Vec<&str> {
-        let places = self.builds.iter().flatten().filter_map(|arm| match &arm.place {
-            Place::Address(address) => Some(address.as_str()),
-            Place::Program(_) => None,
-        });
-        places.collect::<BTreeSet<&str>>().into_iter().collect()
-    }
-
-    /// Where this run makes topics that no broker takes with it when it ends.
-    fn topics(&self) -> Vec<Topics> {
-        let prefix = topics::prefix("compare");
-        let topics = |address: &str| Topics { address: address.to_owned(), prefix: prefix.clone() };
-        self.addresses().into_iter().map(topics).collect()
-    }
-
-    /// What the change sets outside of the arms, for each of them.
-    fn sets(&self, change: Option<&Change>) -> [Vec<Set>; 2] {
-        let Some((lever, change)) = self.lever.as_ref().zip(change) else { return Default::default() };
-        [change.from.as_ref(), Some(&change.to)].map(|value| {
-            let set =
-                |value: &String| Set { lever: lever.clone(), value: value.clone(), was: change.was.clone() };
-            value.map(set).into_iter().collect()
-        })
-    }
-}
-
-impl CompareSettings {
-    fn of(arguments: &Arguments) -> Result<Self> {
-        let change = match &arguments.change[..] {
-            [] => None,
-            [one] => Some(change::parse(one)?),
-            more => bail!(Usage(format!(
-                "{} changes at once: nobody could say which of them did it. One change at a time; what is kept becomes \
-                 part of A for the next one",
-                more.len()
-            ))),
-        };
-        let builds = |first: &Option<String>, more: &[String]| {
-            first.iter().chain(more).cloned().collect::<Vec<String>>()
-        };
-        if change.is_some() && !(arguments.a_builds.is_empty() && arguments.b_builds.is_empty()) {
-            bail!(Usage(
-                "--change compares one build with itself; leave out --a-build and --b-build".to_owned()
-            ));
-        }
-        Ok(Self {
-            a: builds(&arguments.a, &arguments.a_builds),
-            b: builds(&arguments.b, &arguments.b_builds),
-            change,
-            host_root: arguments.host_root.clone(),
-            working_folder: std::env::current_dir().context("the working folder is gone")?,
-            mode: arguments.mode.map(Mode::from),
-            free: arguments.free,
-            pairs: arguments.pairs,
-            control_pairs: arguments.control_pairs,
-            reserve: arguments.reserve,
-            primary: arguments.metric(),
-            workload: arguments.load()?,
-            budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
-            effect: arguments.effect.as_deref().map(ratio).transpose()?,
-            plan_only: arguments.plan,
-            metrics: arguments.metrics.clone(),
-            b_metrics: arguments.b_metrics.clone(),
-            standing: None,
-            comparison: ComparisonSettings {
-                guards: arguments.guards.clone(),
-                storage: arguments.workload.storage.clone(),
-                lateness_limit_us: arguments.workload.lateness_limit_us(),
-                ..arguments.comparison.clone()
-            },
-        })
-    }
-
-    fn wanted(&self) -> Option<budget::Wanted> {
-        Some(budget::Wanted { total_s: self.budget_s?, effect: self.effect })
-    }
-
-    /// What the windows of a pair take by themselves at least: a climb ends where the promise breaks.
-    fn least_windows_s(&self, mode: Mode) -> f64 {
-        self.workload.least_s() * if mode == Mode::Solo { 2.0 } else { 1.0 }
-    }
-
-    fn sides(&self, security: &Security) -> Result<Sides> {
-        let place = |text: &String| self.comparison.place(text);
-        let mut of_b = self.metrics.clone();
-        if !self.b_metrics.is_empty() {
-            of_b.urls.clone_from(&self.b_metrics);
-        }
-        self.metrics.check()?;
-        of_b.check()?;
-        let arms = |name: &str, places: Vec<Place>| {
-            let metrics = if name == "A" { &self.metrics } else { &of_b };
-            let several = places.len() > 1;
-            let name =
-                |number: usize| if several { format!("{name}{}", number + 1) } else { name.to_owned() };
-            let arm = |(number, place)| Arm {
-                name: name(number),
-                place,
-                security: security.clone(),
-                metrics: metrics.clone(),
-            };
-            places.into_iter().enumerate().map(arm).collect::<Vec<Arm>>()
-        };
-        let a = self.a.iter().map(place).collect::<Result<Vec<_>>>()?;
-        let Some(change) = &self.change else {
-            let b = self.b.iter().map(place).collect::<Result<Vec<_>>>()?;
-            if a.iter().any(|place| matches!(place, Place::Address(_)) && b.contains(place)) {
-                bail!(Usage(format!(
-                    "A and B are the same broker, {}; for an A/A test start two, for a change of it see --change",
-                    self.a[0]
-                )));
-            }
-            let workloads = [self.workload.clone(), self.workload.clone()];
-            return Ok(Sides { builds: [arms("A", a), arms("B", b)], workloads, lever: None });
-        };
-        let place = a.first().context("A is missing")?;
-        let [a, b] = change::places(change, place)?;
-        Ok(Sides {
-            builds: [arms("A", vec![a]), arms("B", vec![b])],
-            workloads: change::workloads(change, &self.workload)?,
-            lever: Lever::of(change, &self.host_root, security),
-        })
-    }
-
-    fn plan(&self, sides: &Sides) -> Result<Plan> {
-        let programs = sides.builds.iter().flatten().all(|arm| matches!(arm.place, Place::Program(_)));
-        let on_host = matches!(sides.lever, Some(Lever::Host { .. }));
-        let mode = match self.mode {
-            Some(mode) => mode,
-            None if programs && !on_host && self.primary != Metric::Capacity => Mode::Duet,
-            None => Mode::Solo,
-        };
-        if mode == Mode::Duet && (on_host || (self.change.is_some() && !programs)) {
-            let shared = if on_host { "machine" } else { "broker" };
-            bail!(Usage(format!(
-                "both arms share one {shared}, which can't be as it is and changed at the same time: use --mode solo"
-            )));
-        }
-        if mode == Mode::Duet && !programs && self.control_pairs > 0 {
-            bail!(Usage(
-                "in a duet, a broker that runs already has no twin for the A/A control: use --mode solo, give both arms as \
-                 commands, or go without a control (--control-pairs 0)"
-                    .to_owned()
-            ));
-        }
-        let builds = [0, 1].map(|side: usize| sides.builds[side].len() as u32);
-        // A budget's pairs come out of the pilot.
-        let pairs =
-            if self.budget_s.is_some() { builds.into_iter().fold(self.pairs, u32::max) } else { self.pairs };
-        Ok(Plan {
-            places: mode == Mode::Duet && programs && !self.free && Places::halves().is_some(),
-            builds,
-            refused: arm::refused(&sides.workloads, programs),
-            both_controls: self.change.is_none() && !programs,
-            reserve: self.reserve,
-            effect: self.effect_of_pairs(),
-            default_guards: true,
-            busy: self.metrics.are_read(),
-            ..self.comparison.plan(mode, self.primary, [pairs, self.control_pairs], &self.workload)
-        })
-    }
-
-    /// What a number of pairs has to be able to show. A budget has a plan of its own.
-    fn effect_of_pairs(&self) -> Option<f64> {
-        self.budget_s.is_none().then(|| self.effect.unwrap_or(hone_compare::USUAL_EFFECT))
-    }
 }
 
 /// A budget: `300`, `90s`, `5m`, `1h`, from a second to a week.
@@ -627,39 +239,48 @@ fn ratio(text: &str) -> Result<f64> {
     Ok(1.0 + share)
 }
 
-/// A setting is tried for a moment; this is for the case that the process ends in it.
-const GUARD_OF_A_TRIAL: Duration = Duration::from_secs(60);
-
-/// Shows a change of the world outside, asks where it is the machine's, and tries it once: what is refused is refused now,
-/// and not after an hour of control pairs. Answers what is in force now.
-fn try_lever(
-    change: &Change,
-    sides: &Sides,
-    yes: bool,
-    folder: &RunFolder,
-    cli: &CliContext,
-) -> Result<Option<String>> {
-    let Some(lever) = &sides.lever else { return Ok(None) };
-    let address = match (&sides.builds[0][0].place, lever) {
-        (Place::Address(address), _) => address.as_str(),
-        (Place::Program(_), Lever::Host { .. }) => "",
-        (Place::Program(_), Lever::Cluster { .. }) => return Ok(None),
+/// What was asked for, as it is kept for the next attempt.
+fn settings(arguments: &Arguments) -> Result<CompareSettings> {
+    let change = match &arguments.change[..] {
+        [] => None,
+        [one] => Some(change::parse(one)?),
+        more => bail!(Usage(format!(
+            "{} changes at once: nobody could say which of them did it. One change at a time; what is kept becomes \
+             part of A for the next one",
+            more.len()
+        ))),
     };
-    let now = lever.now(address)?;
-    let first = change.from.as_ref().unwrap_or(&now);
-    if *first == change.to {
-        bail!(Usage(format!("{}.{} is `{now}` already: nothing would differ", change.kind, change.name)));
+    let builds =
+        |first: &Option<String>, more: &[String]| first.iter().chain(more).cloned().collect::<Vec<String>>();
+    if change.is_some() && !(arguments.a_builds.is_empty() && arguments.b_builds.is_empty()) {
+        bail!(Usage("--change compares one build with itself; leave out --a-build and --b-build".to_owned()));
     }
-    let what = format!(
-        "{}.{}: {first} -> {} for B's windows, and back to {now}",
-        change.kind, change.name, change.to
-    );
-    if matches!(lever, Lever::Host { .. }) && !yes {
-        confirm(&what, cli)?;
-    }
-    cli.progress.line(&format!("Change: {what}"));
-    lever.set(&change.to, address, folder.path(), Some(&now), Some(GUARD_OF_A_TRIAL))?.end(Ok(()))?;
-    Ok(Some(now))
+    Ok(CompareSettings {
+        a: builds(&arguments.a, &arguments.a_builds),
+        b: builds(&arguments.b, &arguments.b_builds),
+        change,
+        host_root: arguments.host_root.clone(),
+        working_folder: std::env::current_dir().context("the working folder is gone")?,
+        mode: arguments.mode.map(Mode::from),
+        free: arguments.free,
+        pairs: arguments.pairs,
+        control_pairs: arguments.control_pairs,
+        reserve: arguments.reserve,
+        primary: arguments.metric(),
+        workload: arguments.load()?,
+        budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
+        effect: arguments.effect.as_deref().map(ratio).transpose()?,
+        plan_only: arguments.plan,
+        metrics: arguments.metrics.clone(),
+        b_metrics: arguments.b_metrics.clone(),
+        standing: None,
+        comparison: ComparisonSettings {
+            guards: arguments.guards.clone(),
+            storage: arguments.workload.storage.clone(),
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
+            ..arguments.comparison.clone()
+        },
+    })
 }
 
 fn confirm(what: &str, cli: &CliContext) -> Result<()> {
@@ -674,19 +295,11 @@ fn confirm(what: &str, cli: &CliContext) -> Result<()> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was changed") }
 }
 
-/// For each arm that is a broker which runs already: what decides can be read from here.
-fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
-    builds.iter().flatten().try_for_each(|arm| match &arm.place {
-        Place::Address(address) => {
-            arm.metrics.check_readable()?;
-            targets::check_cpu(address, &arm.security, primary, "say --primary latency-p50")
-        }
-        Place::Program(_) => Ok(()),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use hone_experiment::budget;
+    use hone_load::Security;
+
     use super::*;
 
     #[test]
@@ -718,7 +331,7 @@ mod tests {
         let capacity = ["compare", "a:1", "b:2", "--capacity", "--slo", "p99=10ms", "--budget"];
         let check = |time: &str| {
             let only = Only::parse_from(capacity.iter().chain([&time]));
-            let asked = CompareSettings::of(&only.arguments).unwrap();
+            let asked = settings(&only.arguments).unwrap();
             let plan = asked.plan(&asked.sides(&Security::default()).unwrap()).unwrap();
             budget::check(&asked.wanted().unwrap(), asked.least_windows_s(Mode::Solo), &plan)
         };
@@ -727,13 +340,5 @@ mod tests {
         assert!(told.contains("take about 104 s") && told.contains("--from"), "{told}");
         let longer = Only::try_parse_from(capacity.iter().chain([&"20m", &"--duration", &"3"]));
         assert!(longer.unwrap_err().to_string().contains("cannot be used with"));
-    }
-
-    #[test]
-    fn random_arrivals_promise_fewer_requests_than_even_ones() {
-        let mut workload = hone_experiment::spec::WorkloadFile::default().named("w").unwrap();
-        assert_eq!(workload.requests_per_window(), Some(4_787));
-        workload.schedule = hone_record::Schedule::Uniform;
-        assert_eq!(workload.requests_per_window(), Some(5_000));
     }
 }

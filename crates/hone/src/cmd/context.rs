@@ -1,7 +1,7 @@
 //! What every verb shares: the options of all verbs, progress, and the one way to stdout.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::security::SecurityOptions;
-use hone_experiment::ending::Usage;
+use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::progress::Progress;
 
 #[derive(Debug, Args)]
@@ -65,10 +65,11 @@ impl CliContext {
         }
     }
 
-    /// The result of a verb, as text or as a record.
-    pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<()> {
+    /// The result of a verb, as text or as a record. A verb that has no more to say is done with it.
+    pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<Ending> {
         self.progress.clear();
-        if self.json { print(&Envelope::new(record).to_text()?) } else { print(&text(&record)) }
+        print(&if self.json { Envelope::new(record).to_text()? } else { text(&record) })?;
+        Ok(Ending::Done)
     }
 
     /// A record as its document with lines behind it, or as JSON.
@@ -77,7 +78,7 @@ impl CliContext {
         record: T,
         document: impl FnOnce(&T) -> Document,
         behind: &str,
-    ) -> Result<()> {
+    ) -> Result<Ending> {
         self.show(record, |record| document(record).terminal(self.detail) + behind)
     }
 
@@ -87,14 +88,11 @@ impl CliContext {
         kind: &str,
         found: &T,
         text: impl FnOnce(&T) -> String,
-    ) -> Result<()> {
+    ) -> Result<Ending> {
         self.progress.clear();
-        if self.json {
-            let record = json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": found});
-            print(&format!("{record:#}\n"))
-        } else {
-            print(&text(found))
-        }
+        let record = || json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": found});
+        print(&if self.json { format!("{:#}\n", record()) } else { text(found) })?;
+        Ok(Ending::Done)
     }
 }
 
@@ -122,6 +120,12 @@ pub(crate) fn reader_is_gone() -> bool {
 /// One on each line.
 pub(super) fn paths(written: &[PathBuf]) -> String {
     written.iter().map(|path| format!("{}\n", path.display())).collect()
+}
+
+/// Makes the page of a record, and says where both are.
+pub(super) fn record_and_page(record: &Path) -> Result<String> {
+    let page = hone_serve::page::write(record, None)?;
+    Ok(format!("Record: {}\nPage: {}\n", record.display(), page.display()))
 }
 
 /// Where runs are kept unless told otherwise.

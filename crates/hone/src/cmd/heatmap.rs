@@ -9,10 +9,10 @@ use hone_format::read_bytes;
 use hone_record::{Envelope, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, Heatmap};
 
 use crate::cmd::context::{CliContext, paths};
-use crate::output::Output;
 use hone_document::heat_blocks;
 use hone_document::heatmap::{self as shown, Look};
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::output::Output;
 use hone_optimize::heat::{self, Source, Wish};
 
 /// Columns where nobody says how many there are.
@@ -128,11 +128,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let map = heat::map(&sources, &wish)?;
     let (Some(path), Some(form)) = (&arguments.output, form) else {
         let look = look();
-        cli.show(map, |map| match arguments.block_size {
+        return cli.show(map, |map| match arguments.block_size {
             Some(bytes) => heat_blocks::text(map, bytes, &look),
             None => shown::text(map, &look),
-        })?;
-        return Ok(Ending::Done);
+        });
     };
     let mut written = Vec::new();
     let files = match arguments.block_size {
@@ -146,8 +145,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         Output::claim(&path)?.keep(bytes)?;
         written.push(path);
     }
-    cli.show_found("files", &written, |written| paths(written))?;
-    Ok(Ending::Done)
+    cli.show_found("files", &written, |written| paths(written))
 }
 
 fn files(

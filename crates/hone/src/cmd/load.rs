@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Admin, LoadError, RawFile, Security, Settings, Topic};
-use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Payload, Schedule, Shard, Window, Workload};
+use hone_load::{Admin, RawFile, Settings, Topic};
+use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
 use super::rates::RateOptions;
 use super::security::SecurityOptions;
-use super::shard::{Meeting, ShardOptions};
+use super::shard::ShardOptions;
 use super::workload::WorkloadOptions;
 use crate::cmd::context::{CliContext, print};
-use crate::output::{Output, SeriesFile};
 use hone_experiment::aim::{Aim, Beside};
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::load_file::LoadFile;
 use hone_experiment::meter::Metrics;
+use hone_experiment::output::{Output, SeriesFile};
 use hone_experiment::require::{self, Rule};
 use hone_experiment::selftest;
-use hone_experiment::spec::WorkloadFile;
+use hone_rollout::shards::{Meeting, only_here};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         files.record.map_or(Ok(()), |file| file.keep(Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(window.latencies.intended_to_ack.to_hgrm())),
         meeting.map_or(Ok(()), |meeting| {
-            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), cli)
+            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), &cli.progress)
         }),
     ];
     let ending = ending(&window);
@@ -186,18 +186,9 @@ struct Job {
 impl Job {
     fn new(arguments: &Arguments, cli: &CliContext) -> Result<Self> {
         let options = &arguments.workload;
-        let (file, name) = match &arguments.file {
-            Some(path) => {
-                let file = LoadFile::read(path)?;
-                let name = file.name.clone();
-                (Some(file), name)
-            }
-            None => (None, "command-line".to_owned()),
-        };
-        let (workload, broker, storage, rules) = match file {
-            Some(LoadFile { workload, broker, storage, require, .. }) => (workload, broker, storage, require),
-            None => (WorkloadFile::default(), None, None, Vec::new()),
-        };
+        let file = arguments.file.as_deref().map(LoadFile::read).transpose()?;
+        let usual = || LoadFile { name: "command-line".to_owned(), ..LoadFile::default() };
+        let LoadFile { name, workload, broker, storage, require } = file.unwrap_or_else(usual);
         let broker = arguments.broker.clone().or(broker).ok_or_else(|| {
             Usage("no broker: name HOST:PORT on the command line, or `broker` in the file".to_owned())
         })?;
@@ -210,7 +201,7 @@ impl Job {
             broker,
             storage,
             workload: workload.named(&name).map_err(Usage)?,
-            rules: rules.into_iter().chain(arguments.require.iter().cloned()).collect(),
+            rules: require.into_iter().chain(arguments.require.iter().cloned()).collect(),
         })
     }
 
@@ -292,26 +283,6 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
     }
 }
 
-/// What a load needs that is on this machine alone, with the way out.
-fn only_here(pid: Option<u32>, workload: &Workload) -> Option<&'static str> {
-    if pid.is_some() {
-        return Some(
-            "--pid is a process of this machine, and none of theirs\n  next: leave it out, or measure the target's CPU on its own machine",
-        );
-    }
-    match (&workload.schedule, &workload.payload) {
-        (Schedule::Replay { source, .. }, _) if !source.starts_with("topic ") => Some(
-            "they have no file of --schedule replay:FILE\n  next: replay a topic (replay:topic:NAME), or print the manifest without it, and give \
-             its load the option and a volume with the file",
-        ),
-        (_, Payload::File { .. }) => Some(
-            "they have no file of --payload file:PATH\n  next: take another payload, or print the manifest without it, and give its load the \
-             option and a volume with the file",
-        ),
-        _ => None,
-    }
-}
-
 /// Every fault of the self-test, for every engine that needs no other program.
 fn self_test(cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("self-test");
@@ -320,20 +291,6 @@ fn self_test(cli: &CliContext) -> Result<Ending> {
     let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
     cli.show(found, hone_document::selftest::text)?;
     Ok(ending)
-}
-
-/// Makes the topic of that name unless there is one.
-fn make_topic(name: &str, job: &Job, security: &Security) -> Result<()> {
-    let mut admin = Admin::connect_with(&job.broker, security)?;
-    if !admin.topics()?.iter().any(|listed| listed.topic == name) {
-        match admin.create_topic_of(name, &job.workload) {
-            // Made meanwhile, or by this very request, which a broker hands on again when its controller is slow.
-            Ok(()) | Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        admin.layout(name, Some(job.workload.partitions))?;
-    }
-    Ok(())
 }
 
 /// A window and what still hangs on it.
@@ -355,11 +312,11 @@ fn measure(
     let workload = job.workload.clone();
     cli.progress.doing("load");
     if let Some(name) = arguments.topic.as_deref().filter(|_| arguments.make_topic) {
-        make_topic(name, job, &arguments.security.security()?)?;
+        Admin::connect_with(&job.broker, &arguments.security.security()?)?.make_topic(name, &job.workload)?;
     }
     let mut meeting = arguments.shards.meeting()?;
     let topic = match &mut meeting {
-        Some(meeting) => meeting.topic(arguments.topic.as_deref(), cli)?,
+        Some(meeting) => meeting.topic(arguments.topic.as_deref(), &cli.progress)?,
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
     let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
@@ -368,7 +325,7 @@ fn measure(
     let mut start_unix_ms = 0;
     let start = || match &meeting {
         Some(meeting) => {
-            let (start, unix_ms) = meeting.start(cli)?;
+            let (start, unix_ms) = meeting.start(&cli.progress)?;
             start_unix_ms = unix_ms;
             Ok(start)
         }
@@ -376,7 +333,8 @@ fn measure(
     };
     let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
     let measured = aim.window(workload, files, start, &cli.progress);
-    let mut window = measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(cli)))?;
+    let mut window =
+        measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(&cli.progress)))?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     if let Some(environment) = &mut window.environment {

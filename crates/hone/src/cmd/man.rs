@@ -36,8 +36,7 @@ pub(crate) fn run(arguments: &Arguments, program: Command, cli: &CliContext) -> 
     let written = Pages { folder: arguments.out.clone(), pages: names };
     cli.show_found("man", &written, |found| {
         format!("{} pages in {}\n", found.pages.len(), found.folder.display())
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
 fn write(folder: &Path, pages: &[(String, String)]) -> Result<()> {

@@ -5,19 +5,19 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
-use hone_binary::go::{GoPgo, GoTarget, ProfileRequest, capture_unless};
-use hone_binary::lock::{Lock, LockedProgram, LockedTraining};
-use hone_binary::profile_store::{DEFAULT_BUDGET, Keeper, MergedProfile, Weights};
+use hone_binary::go::GoTarget;
+use hone_binary::profile_store::{DEFAULT_BUDGET, Keeper, Weights};
 use hone_format::read_duration_s;
-use hone_tool::{System, ToolError, interrupt};
+use hone_tool::{System, ToolError};
 
 use super::{fleet, sample};
 use crate::cmd::context::CliContext;
 use hone_document::profile::Judged;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::token_of;
-use hone_optimize::go;
+use hone_optimize::go::place_fitting;
 use hone_rollout::continuous::{self, Question};
+use hone_rollout::profile_take::{from_profiler, from_service};
 
 /// Keep a profile: look into it, hold it against the program of today, compare and merge it.
 ///
@@ -189,9 +189,6 @@ struct TakeArguments {
     allocations: bool,
 }
 
-/// Ninety days: longer ago than any of these servers keeps profiles unless told to.
-const MOST_SINCE_S: f64 = 90.0 * 86_400.0;
-
 /// `10%` as 0.1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share(f64);
@@ -233,8 +230,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
         What::Show(arguments) => {
             cli.progress.doing("read");
             let shown = keeper.show(&arguments.profile, arguments.top)?;
-            cli.show_found("profile", &shown, hone_document::profile::shown)?;
-            Ok(Ending::Done)
+            cli.show_found("profile", &shown, hone_document::profile::shown)
         }
         What::Check(arguments) => check(&arguments, &keeper, cli),
         What::Diff(arguments) => {
@@ -243,8 +239,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
             let top = arguments.top;
             cli.show_found("profile-difference", &found, |found| {
                 hone_document::profile::difference(found, top)
-            })?;
-            Ok(Ending::Done)
+            })
         }
         What::Push(arguments) => fleet::push(&arguments, &keeper, cli),
         What::List(arguments) => fleet::list(&arguments, cli),
@@ -268,8 +263,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
                     )?
                 }
             };
-            cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
-            Ok(Ending::Done)
+            cli.show_found("profile-merge", &merged, hone_document::profile::merged)
         }
     }
 }
@@ -283,110 +277,37 @@ fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, cli: &CliContext) -> R
     Ok(if judged.within_budget { Ending::Done } else { Ending::Worse })
 }
 
-/// What a continuous profiler has; `None` where the service itself is asked.
-fn asked_of_a_profiler(
-    arguments: &TakeArguments,
-    keeper: &Keeper<'_>,
-    scratch: &Path,
-    cli: &CliContext,
-) -> Result<Option<MergedProfile>> {
-    type Ask = fn(&Question<'_>) -> Result<continuous::Merged>;
-    let (selector, ask): (&str, Ask) = match (&arguments.pyroscope, &arguments.parca) {
-        (Some(selector), _) => (selector, continuous::from_pyroscope),
-        (None, Some(selector)) => (selector, continuous::from_parca),
-        (None, None) => return Ok(None),
-    };
-    if !(1.0..=MOST_SINCE_S).contains(&arguments.since) {
-        bail!(Usage("--since must lie between 1s and 2160h".to_owned()));
-    }
-    let token = arguments.token_file.as_deref().map(token_of).transpose()?;
-    cli.progress.doing("ask");
-    let taken = ask(&Question {
-        server: &arguments.url,
-        selector,
-        kind: &arguments.kind,
-        since_s: arguments.since,
-        tenant: arguments.tenant.as_deref(),
-        token: token.as_deref(),
-    })?;
-    let file = scratch.join("taken.pprof");
-    std::fs::write(&file, &taken.bytes).with_context(|| format!("{} can't be written", file.display()))?;
-    let training = LockedTraining { load: Some(taken.load.clone()), ..LockedTraining::default() };
-    let identity = keeper.identity(&file)?;
-    let program = |build_id: String| LockedProgram { build_id: Some(build_id), ..LockedProgram::default() };
-    let programs = identity.build_ids.into_iter().map(program).collect();
-    Lock::new(identity.profile, programs, vec![training]).write(&file)?;
-    cli.progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
-    let mut merged = keeper.merge(&[file], &Weights::Same, &arguments.output, false)?;
-    // The file is gone soon.
-    merged.inputs[0].file = PathBuf::from(selector);
-    if let (bare @ 1.., all) = taken.without_start {
-        merged.notes.push(format!(
-            "{bare} of {all} functions have no line on which they start: Go's compiler takes nothing of them"
-        ));
-    }
-    Ok(Some(merged))
-}
-
 fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &CliContext) -> Result<Ending> {
-    if let Some(merged) = asked_of_a_profiler(arguments, keeper, scratch, cli)? {
-        cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
-        return Ok(Ending::Done);
-    }
-    let wanted = match arguments.allocations {
-        true => ProfileRequest::Allocations { seconds: None },
-        false => ProfileRequest::Cpu { seconds: arguments.seconds },
+    let (output, progress) = (&arguments.output, &cli.progress);
+    let merged = match arguments.pyroscope.as_deref().or(arguments.parca.as_deref()) {
+        Some(selector) => {
+            let token = arguments.token_file.as_deref().map(token_of).transpose()?;
+            let question = Question {
+                server: &arguments.url,
+                selector,
+                kind: &arguments.kind,
+                since_s: arguments.since,
+                tenant: arguments.tenant.as_deref(),
+                token: token.as_deref(),
+            };
+            from_profiler(&question, arguments.parca.is_some(), output, keeper, scratch, progress)?
+        }
+        None => {
+            let windows = (!arguments.allocations).then_some((arguments.windows, arguments.seconds));
+            from_service(&arguments.url, windows, output, keeper, scratch, progress)?
+        }
     };
-    let mut files = Vec::new();
-    for window in 1..=if arguments.allocations { 1 } else { arguments.windows } {
-        cli.progress.doing(&format!("window {window}"));
-        let file = scratch.join(format!("{window}.pprof"));
-        let taken = capture_unless(&arguments.url, wanted, &file, &interrupt::requested)?;
-        cli.progress.line(&format!("{}: {} in {} stacks", taken.url, taken.total, taken.stacks));
-        files.push(file);
-    }
-    let merged = keeper.merge(&files, &Weights::Same, &arguments.output, false)?;
-    cli.show_found("profile-merge", &merged, hone_document::profile::merged)?;
-    Ok(Ending::Done)
+    cli.show_found("profile-merge", &merged, hone_document::profile::merged)
 }
 
 fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("place");
-    let profile = &arguments.profile;
-    let profile = profile.canonicalize().with_context(|| format!("{} can't be read", profile.display()))?;
     let target = GoTarget::new(&arguments.source, &arguments.go);
-    let shop = GoPgo::prepare(runner, target, &scratch.join("go"))?;
-    shop.lay_back(&profile)?;
-    let place = shop.default_profile();
-    let is_same = |there: &[u8]| std::fs::read(&profile).is_ok_and(|new| new == there);
-    if !arguments.replace && std::fs::read(&place).is_ok_and(|there| !is_same(&there)) {
-        bail!(
-            "{} is another profile\n  next: hold both against the program (hone profile check, hone profile diff), then say --replace",
-            place.display()
-        );
-    }
-    // Go takes any profile, and says nothing of one that fits nothing.
-    let plain = shop.build_baseline()?;
-    let coverage = shop.coverage(&profile, &plain.executable)?;
-    let lost = coverage.lost_percent / 100.0;
-    let budget = arguments.budget.0;
-    if coverage.weight == 0 || lost > budget {
-        let names: Vec<&str> =
-            coverage.lost_functions.iter().take(3).map(|(name, _)| name.as_str()).collect();
-        bail!(
-            "{} is not placed: {:.1} % of the weight of its calls is of functions that the present source does not have ({}), and {} \
-             may be\n  next: take the profile again of a build of this source, or give a larger --budget",
-            profile.display(),
-            if coverage.weight == 0 { 100.0 } else { coverage.lost_percent },
-            names.join(", "),
-            arguments.budget
-        );
-    }
-    let placed = go::place(&shop, &profile)?;
+    let (profile, budget) = (&arguments.profile, arguments.budget.0);
+    let placed = place_fitting(runner, target, profile, arguments.replace, budget, scratch)?;
     cli.show_found("profile-place", &placed, |placed| {
         format!("{}\n", hone_document::wrapped(&placed.words()))
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
 fn weights(arguments: &MergeArguments) -> Result<Weights> {

@@ -29,8 +29,7 @@ pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, cli: &CliContext) -> Re
     let (windows_a, windows_b) = (windows(a)?, windows(b)?);
     let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
     let found = compare_saved((&name_a, &windows_a), (&name_b, &windows_b), rule);
-    cli.show(found, hone_document::saved::text)?;
-    Ok(Ending::Done)
+    cli.show(found, hone_document::saved::text)
 }
 
 /// The windows of a file, or of all window records in a folder.

@@ -8,6 +8,7 @@ use hone_load::Security;
 use hone_load::security::{Mechanism, Password, Sasl, Tls};
 
 use hone_experiment::ending::Usage;
+use hone_rollout::kubernetes::name_in_secret;
 
 /// Where a password may be instead of in a file.
 const PASSWORD_VARIABLE: &str = "HONE_SASL_PASSWORD";
@@ -89,11 +90,6 @@ fn whole(path: Option<&Path>) -> Result<Option<PathBuf>> {
 
 /// Options that name a file.
 pub(crate) const FILE_OPTIONS: [&str; 4] = ["--tls-ca", "--tls-cert", "--tls-key", "--sasl-password-file"];
-
-/// What such an option's file is called in a secret of Kubernetes.
-pub(crate) fn name_in_secret(option: &str) -> &str {
-    option.trim_start_matches('-')
-}
 
 /// An option that names a file, and the file.
 pub(crate) type Named<'a> = (&'static str, &'a Path);

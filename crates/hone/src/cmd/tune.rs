@@ -5,25 +5,21 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hone_ledger::Ledger;
 use hone_load::Security;
 use hone_record::{Together, Tuning};
-use hone_tool::System;
 
-use super::optimize;
 use super::security::SecurityOptions;
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, default_runs, record_and_page};
+use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
-use hone_experiment::progress::Progress;
-use hone_experiment::standing::Standing;
-use hone_experiment::{arm, ledger, left, lever, targets};
-use hone_optimize::Findings;
+use hone_optimize::run as optimize;
 use hone_serve::story;
 use hone_tune::estimate::Planned;
 use hone_tune::file::{SHOWN, parse};
-use hone_tune::session::{Session, pairs_s};
+use hone_tune::session::pairs_s;
 use hone_tune::settings::{Built, TuneSettings};
+use hone_tune::tune_run::{begin, finish, no_time, resume, take};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
@@ -90,17 +86,15 @@ pub(crate) struct Arguments {
     security: SecurityOptions,
 }
 
-const ASKED: &str = "asked.json";
 const BUILT: &str = "built.json";
-const STANDING: &str = "standing.json";
-/// What settings outside of the target were when the run began.
-const FOUND: &str = "found.json";
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.resume {
         cli.goes_on(&["markdown", "yes"])?;
-        return resume(folder, arguments, &security, cli);
+        let folder = RunFolder::open(folder)?;
+        let asked = resume(&folder, &security, &cli.progress)?;
+        return go(asked, &folder, arguments.markdown, &security, cli);
     }
     let path = arguments.file.as_deref().context("a file is there without --resume")?;
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -112,57 +106,15 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     // Builds take long, so whatever can be refused is refused before them.
     asked.check_all(&security)?;
     asked.build.as_deref().map_or(Ok(()), optimize::check)?;
-    let builds = asked.build.as_deref().map(optimize::takes).transpose()?;
-    let estimate = asked.estimate(&security, builds.as_ref())?;
+    let build_takes = asked.build.as_deref().map(optimize::takes).transpose()?;
+    let estimate = asked.estimate(&security, build_takes.as_ref())?;
     if arguments.dry_run {
         let planned = Planned { asked, estimate, no_knobs };
-        return cli.show_found("tuning-plan", &planned, hone_tune::plan_text::text).map(|()| Ending::Done);
+        return cli.show_found("tuning-plan", &planned, hone_tune::plan_text::text);
     }
-    if arm::is_address(&asked.place) {
-        asked.metrics.check_readable()?;
-        targets::check_cpu(
-            &asked.place,
-            &security,
-            asked.objective,
-            "set `objective = \"latency-p99\"` in [tune]",
-        )?;
-    }
-    asked.has_time_for_builds(estimate.first_change_s)?;
-    if let Some(notice) = asked.without_slack() {
-        cli.progress.line(&notice);
-    }
-    if let Some(why) = no_knobs {
-        cli.progress.line(&format!("No settings of the machine are tried: {why}"));
-    }
-    if asked.changes_the_host() && !arguments.yes {
-        return Err(Usage(
-            "the file allows `host`: settings of this machine's kernel would be changed for windows and put back after each; say --yes to do so"
-                .to_owned(),
-        )
-        .into());
-    }
-    left::tidied(&arguments.output, &[&asked.place], &security, &cli.progress)?;
-    let folder = RunFolder::create(&arguments.output, &asked.name)?;
-    folder.write_note(ASKED, &asked)?;
+    let first = (estimate.first_change_s, no_knobs);
+    let folder = begin(&asked, first, arguments.yes, &arguments.output, &security, &cli.progress)?;
     go(asked, &folder, arguments.markdown, &security, cli)
-}
-
-fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
-    let folder = RunFolder::open(path)?;
-    let missing = || {
-        let folder = folder.path().display();
-        Usage(format!(
-            "{folder} is no run of hone tune: it has no {ASKED}; name the run folder that it told when it began"
-        ))
-    };
-    let asked: TuneSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
-    // Commands may hold paths that were meant from where the run began.
-    std::env::set_current_dir(&asked.working_folder)
-        .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
-    lever::put_back_left_over(folder.path(), security, &cli.progress)?;
-    // What another run left would be measured on, too.
-    left::tidied(folder.home(), &[&asked.place], security, &cli.progress)?;
-    go(asked, &folder, arguments.markdown, security, cli)
 }
 
 /// The run with its builds, and the seconds of them that earlier attempts took.
@@ -195,7 +147,7 @@ fn built(
             let begun = Instant::now();
             let then_s = asked.estimate(security, None)?.first_change_s;
             let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s - earlier_s, rest_s, then_s));
-            let made = optimize::programs(&file, &folder.join("builds"), &stops, cli)?;
+            let made = optimize::programs(&file, &folder.join("builds"), &stops, &cli.progress)?;
             made.stopped.iter().for_each(|why| cli.progress.line(why));
             keep_findings(&made.findings, folder)?;
             let built = Built {
@@ -213,37 +165,21 @@ fn built(
     Ok(Builds { asked: asked.with_builds(&built)?, earlier_s })
 }
 
-/// Why builds end here: with their rest, nothing would be left of the budget to try anything in.
-fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
-    (left_s < rest_s + then_s).then(|| {
-        format!(
-            "The builds were broken off, and none is tried: {} of the budget were left, the rest of them would have taken {} at least, by what the plain build \
-             took, and a first look with one comparison takes {}. What needs no build was tried in that time",
-            hone_format::duration(left_s),
-            hone_format::duration(rest_s),
-            hone_format::duration(then_s)
-        )
-    })
+/// Worse where what was kept one by one was not shown to help together.
+fn ending(tuning: &Tuning) -> Ending {
+    match tuning.together.as_ref().is_some_and(Together::is_rejected) {
+        true => Ending::Worse,
+        false => Ending::Done,
+    }
 }
 
 /// What was found out of the plain build lies where the story of this run looks for it.
-fn keep_findings(found: &Findings, folder: &RunFolder) -> Result<()> {
+fn keep_findings(found: &optimize::Findings, folder: &RunFolder) -> Result<()> {
     folder.write_note(story::CEILINGS, &found.ceilings)?;
     if let Some(diagnosis) = &found.diagnosis {
         folder.write_record(story::DIAGNOSIS, diagnosis.clone())?;
     }
     Ok(())
-}
-
-/// Notes what the run stands on, or holds it against what an earlier attempt stood on.
-fn same_standing(asked: &TuneSettings, folder: &RunFolder, security: &Security) -> Result<()> {
-    let machine = hone_host::observe::machine(Path::new("/"));
-    let arms = asked.base(security)?.arms(&asked.candidates)?;
-    let now = Standing::of(arms.iter(), std::iter::once(&asked.workload), &machine)?;
-    match folder.read_note::<Standing>(STANDING)? {
-        Some(then) => then.same_as(&now, folder.path()),
-        None => folder.write_note(STANDING, &now),
-    }
 }
 
 /// Builds and measures what is not there yet, keeps record, Markdown and page, and shows all of it.
@@ -255,21 +191,14 @@ fn go(
     cli: &CliContext,
 ) -> Result<Ending> {
     let begun = Instant::now();
-    let _held = folder.held()?;
-    cli.progress.line(&format!("Run folder: {}", folder.path().display()));
-    // Nothing is measured of which the entry could not be written.
-    Ledger::open(folder.home().join(ledger::NAME))?;
-    left::clean_up(folder.path(), &cli.progress)?;
+    let _held = take(folder, &cli.progress)?;
     let earlier_s = pairs_s(folder.path());
     let budget_s = asked.budget_s;
     let left_s = || Some(budget_s? - earlier_s - begun.elapsed().as_secs_f64());
     let builds = WayOn::behind(built(asked, folder, security, &left_s, cli), "tune", folder)?;
-    same_standing(&builds.asked, folder, security)?;
-    let place = Place { folder, begun, earlier_s: earlier_s + builds.earlier_s };
-    let tuning = WayOn::behind(tuned(&builds.asked, &place, security, &cli.progress), "tune", folder)?;
-    let record = folder.write_record("tuning.json", tuning.clone())?;
-    folder.write_text("tuning.md", &hone_document::tuning::markdown(&tuning))?;
-    let page = hone_serve::page::write(&record, None)?;
+    let time = (begun, earlier_s + builds.earlier_s);
+    let (tuning, record) = finish(&builds.asked, folder, time, security, &cli.progress)?;
+    let places = record_and_page(&record)?;
     let ending = ending(&tuning);
     cli.show(tuning, |tuning| {
         let told = if markdown {
@@ -277,45 +206,9 @@ fn go(
         } else {
             hone_document::tuning::text(tuning)
         };
-        format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
+        format!("{told}\n{places}")
     })?;
     Ok(ending)
-}
-
-/// Where a run is, and in which second.
-struct Place<'a> {
-    folder: &'a RunFolder,
-    begun: Instant,
-    earlier_s: f64,
-}
-
-fn tuned(
-    asked: &TuneSettings,
-    place: &Place<'_>,
-    security: &Security,
-    progress: &Progress,
-) -> Result<Tuning> {
-    let Place { folder, begun, earlier_s } = *place;
-    let runner = System::new(folder.join("logs"))?;
-    let _noting = left::noted(folder)?;
-    let mut base = asked.base(security)?;
-    base.found = match folder.read_note(FOUND)? {
-        Some(found) => found,
-        None => {
-            let found = base.look(&asked.candidates)?;
-            folder.write_note(FOUND, &found)?;
-            found
-        }
-    };
-    Session { asked, folder, security, runner: &runner, progress, base, begun, earlier_s }.run()
-}
-
-/// Worse where what was kept one by one was not shown to help together.
-fn ending(tuning: &Tuning) -> Ending {
-    match tuning.together.as_ref().is_some_and(Together::is_rejected) {
-        true => Ending::Worse,
-        false => Ending::Done,
-    }
 }
 
 #[cfg(test)]
@@ -384,17 +277,5 @@ mod tests {
             took_s: 75.0,
         };
         assert_eq!(earlier_s(Some(&built)), 75.0, "all of them, the last attempt among them");
-    }
-
-    /// They are broken off only where nothing could be tried behind them.
-    #[test]
-    fn builds_that_would_eat_the_budget_are_broken_off() {
-        assert_eq!(no_time(1_000.0, 700.0, 300.0), None);
-        let why = no_time(1_000.0, 701.0, 300.0).unwrap();
-        for told in
-            ["16 min 40 s of the budget were left", "11 min 41 s at least", "one comparison takes 5 min"]
-        {
-            assert!(why.contains(told), "{told}: {why}");
-        }
     }
 }

@@ -20,8 +20,7 @@ use hone_experiment::ending::Ending;
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
-    cli.show_found("version", &receipt()?, crate::text::version::text)?;
-    Ok(Ending::Done)
+    cli.show_found("version", &receipt()?, crate::text::version::text)
 }
 
 fn receipt() -> Result<Receipt> {

@@ -102,7 +102,7 @@ pub(crate) struct WorkloadOptions {
 impl WorkloadOptions {
     /// The workload under a name.
     pub(crate) fn workload(&self, name: &str) -> Result<Workload> {
-        Ok(self.as_file()?.named(name).map_err(Usage)?)
+        Ok(self.over(WorkloadFile::default(), |_| true)?.named(name).map_err(Usage)?)
     }
 
     /// What these options say over a file: those that stand on the command line.
@@ -111,61 +111,37 @@ impl WorkloadOptions {
         mut file: WorkloadFile,
         is_given: impl Fn(&str) -> bool,
     ) -> Result<WorkloadFile> {
-        let options = self.as_file()?;
         macro_rules! take {
-            ($($argument:literal: $field:ident),* $(,)?) => {
+            ($($argument:literal: $field:ident = $value:expr),* $(,)?) => {
                 $(if is_given($argument) {
-                    file.$field = options.$field;
+                    file.$field = $value;
                 })*
             };
         }
         take! {
-            "rate": requests_per_s, "schedule": schedule, "records": records_per_batch, "bytes": record_bytes,
-            "sizes": sizes, "keys": keys, "payload": payload, "compressible": compressible_share,
-            "compression": compression, "connections": connections, "in_flight": in_flight,
-            "partitions": partitions, "partitions_per_request": partitions_per_request, "acks": acks,
-            "idempotent": idempotent,
-            "warmup": warmup_requests, "warmup_limit": warmup_limit_s, "duration": duration_s, "timeout": timeout_s, "seed": seed,
-            "topic_config": topic_config, "client": client, "client_set": client_settings,
-            "consumers": consumers, "consumer_group": consumer_group, "replication_factor": replication_factor,
+            "rate": requests_per_s = self.rate, "schedule": schedule = self.schedule.clone(),
+            "records": records_per_batch = self.records, "bytes": record_bytes = self.bytes,
+            "sizes": sizes = self.sizes.clone(), "keys": keys = self.keys.clone(),
+            "compressible": compressible_share = self.compressible, "compression": compression = self.compression.clone(),
+            "connections": connections = self.connections, "in_flight": in_flight = self.in_flight,
+            "partitions": partitions = self.partitions,
+            "partitions_per_request": partitions_per_request = self.partitions_per_request,
+            "acks": acks = self.acks, "idempotent": idempotent = self.idempotent,
+            "warmup": warmup_requests = self.warmup, "warmup_limit": warmup_limit_s = self.warmup_limit.0,
+            "duration": duration_s = self.duration.0, "timeout": timeout_s = self.timeout.0, "seed": seed = self.seed,
+            "topic_config": topic_config = properties(&self.topic_config)?,
+            "client": client = self.client.client.clone(), "client_set": client_settings = self.client.settings()?,
+            "consumers": consumers = self.client.consumers, "consumer_group": consumer_group = self.client.consumer_group,
+            "replication_factor": replication_factor = self.replication_factor,
         }
-        // The file's size was for the file's payload.
-        if is_given("payload") && !is_given("bytes") && file.payload.starts_with("file:") {
-            file.record_bytes = None;
+        if is_given("payload") {
+            file.payload.clone_from(&self.payload);
+            // The file's size was for the file's payload.
+            if !is_given("bytes") && file.payload.starts_with("file:") {
+                file.record_bytes = None;
+            }
         }
         Ok(file)
-    }
-
-    fn as_file(&self) -> Result<WorkloadFile> {
-        Ok(WorkloadFile {
-            requests_per_s: self.rate,
-            schedule: self.schedule.clone(),
-            records_per_batch: self.records,
-            record_bytes: self.bytes,
-            sizes: self.sizes.clone(),
-            keys: self.keys.clone(),
-            payload: self.payload.clone(),
-            compressible_share: self.compressible,
-            compression: self.compression.clone(),
-            connections: self.connections,
-            in_flight: self.in_flight,
-            partitions: self.partitions,
-            partitions_per_request: self.partitions_per_request,
-            acks: self.acks,
-            idempotent: self.idempotent,
-            warmup_requests: self.warmup,
-            warmup_limit_s: self.warmup_limit.0,
-            duration_s: self.duration.0,
-            timeout_s: self.timeout.0,
-            seed: self.seed,
-            topic_config: properties(&self.topic_config)?,
-            client: self.client.client.clone(),
-            client_settings: self.client.settings()?,
-            consumers: self.client.consumers,
-            consumer_group: self.client.consumer_group,
-            replication_factor: self.replication_factor,
-            ..WorkloadFile::default()
-        })
     }
 
     pub(crate) fn has_topic_config(&self) -> bool {

@@ -3,16 +3,14 @@
 use anyhow::Result;
 use clap::Args;
 use hone_record::Metric;
-use hone_tool::System;
 
 use super::options::ProofOptions;
-use super::prove::{measured, record, standing};
+use super::prove::measured;
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::folder::RunFolder;
-use hone_experiment::left;
-use hone_tune::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_force};
-use hone_tune::batch::prove::{ASKED, ProofSettings};
+use hone_tune::batch::caching::{Card, Family, FlushBounds, in_force};
+use hone_tune::batch::prove_run::{begin, fsyncs_without_and_with};
+use hone_tune::batch::recorded::record;
 use hone_tune::batch::step::Step;
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
@@ -65,10 +63,11 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     asked.is_card = true;
     // CPU is not what it is about.
     asked.primary = arguments.options.primary.unwrap_or(Metric::LatencyP50);
-    let recorded =
-        arguments.topic.as_ref().map(|topic| record(topic, None, &asked, &security, cli)).transpose()?;
+    let (is_given, progress) = (|argument: &str| cli.is_given(argument), &cli.progress);
+    let read = |topic| record(topic, None, &asked, &security, (&is_given, progress));
+    let recorded = arguments.topic.as_deref().map(read).transpose()?;
     if let Some(recorded) = &recorded {
-        recorded.shape(&mut asked, cli)?;
+        recorded.shape(&mut asked, (&is_given, progress))?;
     }
     asked.workload = Step::new(without, None)?.applied(&asked.workload)?;
     if asked.workload.acks != -1 {
@@ -77,16 +76,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         )
         .into());
     }
-    asked.check()?;
-    left::tidied(&arguments.options.output, &[&asked.place], &security, &cli.progress)?;
-    let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
-    if let Some(recorded) = recorded {
-        recorded.write(&mut asked.workload, &folder)?;
-    }
-    asked.standing = Some(standing(&asked, &security)?);
-    folder.write_note(ASKED, &asked)?;
+    let home = (&*arguments.options.output, "batch-caching");
+    let folder = begin(&mut asked, recorded.as_ref(), home, &security, progress)?;
     let fsyncs = match arguments.broker {
-        None => Some(counted(&asked, &folder, &security, cli)?),
+        None => Some(fsyncs_without_and_with(&asked, &folder, &security, progress)?),
         Some(_) => None,
     };
     let (proof, places) = measured(&asked, &folder, &security, cli)?;
@@ -112,25 +105,5 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     };
     cli.show_found("caching-card", &card, |card| {
         format!("{}\n{places}", hone_tune::batch::caching_text::text(card))
-    })?;
-    Ok(Ending::Done)
-}
-
-/// Without and with caching, one window each.
-fn counted(
-    asked: &ProofSettings,
-    folder: &RunFolder,
-    security: &hone_load::Security,
-    cli: &CliContext,
-) -> Result<[f64; 2]> {
-    // One that is killed here leaves a broker, too.
-    let _held = folder.held()?;
-    let _noting = left::noted(folder)?;
-    let runner = System::new(folder.join("logs"))?;
-    let cached = match asked.steps.first() {
-        Some(step) => step.applied(&asked.workload)?,
-        None => asked.workload.clone(),
-    };
-    let of = |load| fsyncs_per_batch(asked, load, security, &runner, &folder.scratch(), &cli.progress);
-    Ok([of(&asked.workload)?, of(&cached)?])
+    })
 }

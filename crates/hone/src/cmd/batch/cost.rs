@@ -86,8 +86,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         None => of_files(arguments)?,
     };
     let record = fitted(&source, &points, &topics, arguments.mix.as_ref())?;
-    cli.show(record, shown::text)?;
-    Ok(Ending::Done)
+    cli.show(record, shown::text)
 }
 
 fn of_files(arguments: &Arguments) -> Result<(String, Vec<cost::Point>, Vec<WatchedTopic>)> {

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
 use crate::cmd::context::{CliContext, paths};
-use crate::output::Output;
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::output::Output;
 
 /// Write recording rules, alerts and a Grafana dashboard for batches.
 ///
@@ -88,8 +88,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         write(&path, &text)?;
         written.push(path);
     }
-    cli.show_found("files", &written, |written| paths(written))?;
-    Ok(Ending::Done)
+    cli.show_found("files", &written, |written| paths(written))
 }
 
 /// What stands for the runbooks' address in the rendered files; it leads nowhere.

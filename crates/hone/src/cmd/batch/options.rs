@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use hone_load::Security;
 use hone_record::{Metric, Mode};
 
 use crate::cmd::context::{CliContext, default_runs};
@@ -12,10 +11,8 @@ use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
 use hone_experiment::ending::Usage;
 use hone_experiment::meter::Metrics;
-use hone_experiment::progress::Progress;
 use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::spec::WorkloadFile;
-use hone_experiment::targets::{self, Targets};
 use hone_experiment::{arm, require};
 use hone_tune::batch::prove::ProofSettings;
 use hone_tune::batch::step::Step;
@@ -78,33 +75,6 @@ pub(in crate::cmd) fn metric(name: &str) -> Result<Metric, String> {
 }
 
 impl ProofOptions {
-    /// What decides on a broker that runs already: what was asked for, or the CPU where that can be read from here, or else the median.
-    ///
-    /// # Errors
-    /// When a CPU was asked for that can't be read.
-    pub(super) fn decides(&self, place: &str, security: &Security, progress: &Progress) -> Result<Metric> {
-        const MEDIAN: Metric = Metric::LatencyP50;
-        if !arm::is_address(place) {
-            return Ok(self.primary.unwrap_or_else(|| self.metrics.decides()));
-        }
-        if let Some(primary) = self.primary {
-            targets::check_cpu(place, security, primary, "say --primary latency-p50")?;
-            return Ok(primary);
-        }
-        if self.metrics.are_read() {
-            self.metrics.check_readable()?;
-            return Ok(self.metrics.decides());
-        }
-        let Some(missing) = Targets::of_cluster(place, security)?.missing else {
-            return Ok(Metric::CpuPerRecord);
-        };
-        progress.line(&format!(
-            "The CPU of {place} can't be read ({missing}): {} decides instead",
-            MEDIAN.label()
-        ));
-        Ok(MEDIAN)
-    }
-
     /// What the options say, with these steps; against an embedded broker where no target is named.
     pub(super) fn asked(
         &self,

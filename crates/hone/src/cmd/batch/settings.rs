@@ -78,6 +78,5 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let clients = if arguments.clients.is_empty() { &Client::ALL[..] } else { &arguments.clients };
     let sheets = clients.iter().map(|client| sheet(*client, &change, arguments.partitions));
     let sheets = sheets.collect::<Result<Vec<Sheet>, _>>().map_err(|conflict| Usage(conflict.to_string()))?;
-    cli.show_found("client-settings", &sheets, |sheets| hone_document::client_settings::text(sheets))?;
-    Ok(Ending::Done)
+    cli.show_found("client-settings", &sheets, |sheets| hone_document::client_settings::text(sheets))
 }

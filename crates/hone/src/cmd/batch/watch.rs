@@ -1,15 +1,14 @@
 //! `hone batch watch`: batches by a cluster's own counters, as they go.
 
-use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::quantity::By;
 use hone_format::read_duration_s;
-use hone_record::{BatchWatch, Envelope};
+use hone_record::BatchWatch;
 use hone_tool::interrupt;
 use serde::Serialize;
 
@@ -18,10 +17,10 @@ use super::metrics::Prometheus;
 use crate::cmd::context::{CliContext, reader_is_gone};
 use hone_document::batch_watch::{self as shown, Strip};
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::metered::{Admin, Brokers, Meter, Seen, add_clients, token_of};
+use hone_experiment::metered::{
+    Admin, Brokers, Meter, Seen, add_clients, keep, next_look, open_kept, token_of, wait_until,
+};
 
-/// So often a wait looks whether somebody wants it to end.
-const STEP: Duration = Duration::from_millis(50);
 /// Bounds of --every and --for, in seconds.
 const LEAST_EVERY_S: f64 = 0.1;
 const MOST_EVERY_S: f64 = 86_400.0;
@@ -101,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.queries {
         return print_queries(arguments, cli);
     }
-    let mut keep = arguments.keep.as_deref().map(open).transpose()?;
+    let mut kept = arguments.keep.as_deref().map(open_kept).transpose()?;
     let mut meter = meter(arguments)?;
     let admin = arguments.admin()?;
     let begun = Instant::now();
@@ -116,8 +115,8 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
                 add_clients(&mut watch, admin.as_ref());
                 looks += 1;
                 strip.add(&watch);
-                if let Some(file) = &mut keep {
-                    append(file, &watch)?;
+                if let Some(file) = &mut kept {
+                    keep(file, &watch)?;
                 }
                 show(*watch, &strip, arguments, cli)?;
             }
@@ -128,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
             }
             Err(error) => return Err(error),
         }
-        if (arguments.once && looks > 0) || (reader_is_gone() && keep.is_none()) {
+        if (arguments.once && looks > 0) || (reader_is_gone() && kept.is_none()) {
             break;
         }
         planned = next_look(planned, every, Instant::now());
@@ -163,13 +162,6 @@ fn check(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The next planned time; where that has gone by while a broker did not answer, the missed looks are not made up for: several at once would
-/// be rates over no time.
-fn next_look(planned: Instant, every: Duration, now: Instant) -> Instant {
-    let next = planned + every;
-    if next > now { next } else { now + every }
-}
-
 fn meter(arguments: &Arguments) -> Result<Meter> {
     Ok(match arguments.from.server()? {
         Some(server) => Meter::Server(server),
@@ -184,38 +176,8 @@ impl Arguments {
     }
 }
 
-fn open(path: &Path) -> Result<File> {
-    let mut file = OpenOptions::new()
-        .create(true)
-        .read(true)
-        .append(true)
-        .open(path)
-        .with_context(|| format!("{} can't be written", path.display()))?;
-    if ends_torn(&mut file).with_context(|| format!("{} can't be read", path.display()))? {
-        writeln!(file).with_context(|| format!("{} can't be written", path.display()))?;
-    }
-    Ok(file)
-}
-
-/// Whether a writer was killed within its last line.
-fn ends_torn(file: &mut File) -> std::io::Result<bool> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(false);
-    }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    Ok(last != *b"\n")
-}
-
-/// On one line, so that looks can be appended for days and the file is still read line by line. One write, so that a line is whole or the last.
-fn append(file: &mut File, watch: &BatchWatch) -> Result<()> {
-    let line = format!("{}\n", serde_json::to_string(&Envelope::new(watch.clone()))?);
-    file.write_all(line.as_bytes()).context("the look can't be kept")
-}
-
 /// In place of the last one where this is a terminal.
-fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContext) -> Result<()> {
+fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let look = look();
     let repaints = !arguments.once && std::io::stdout().is_terminal();
     cli.show(watch, |watch| {
@@ -238,45 +200,5 @@ fn print_queries(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let told: Vec<Told> = queries.into_iter().map(|(id, title, promql)| Told { id, title, promql }).collect();
     cli.show_found("queries", &told, |told| {
         told.iter().map(|Told { id, title, promql }| format!("# {id} {title}\n{promql}\n")).collect()
-    })?;
-    Ok(Ending::Done)
-}
-
-/// Whether the time came, and nobody ended the wait.
-fn wait_until(time: Instant) -> bool {
-    while !interrupt::requested() {
-        let left = time.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(STEP));
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stall_is_not_made_up_for_by_looks_at_once() {
-        let begun = Instant::now();
-        let (every, at) = (Duration::from_secs(5), |seconds| begun + Duration::from_secs(seconds));
-        assert_eq!(next_look(begun, every, at(1)), at(5), "the plan does not drift with the time of a look");
-        assert_eq!(next_look(at(5), every, at(32)), at(37));
-        assert_eq!(next_look(at(5), every, at(10)), at(15), "no two looks with no time between them");
-    }
-
-    #[test]
-    fn a_torn_line_is_ended_before_the_next_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("looks.jsonl");
-        for expected in ["", "{\"torn", "{\"torn\n{}\n"] {
-            drop(open(&path).unwrap());
-            let text = std::fs::read_to_string(&path).unwrap();
-            assert_eq!(text.trim_end_matches('\n'), expected.trim_end_matches('\n'));
-            let mut file = open(&path).unwrap();
-            file.write_all(if expected.is_empty() { b"{\"torn" } else { b"{}\n" }).unwrap();
-        }
-    }
+    })
 }

@@ -10,10 +10,11 @@ use hone_batch::whatif::client::Client;
 use hone_batch::whatif::predict::{Change, Partitioner};
 use hone_format::read_duration_s;
 use hone_load::Topics;
-use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
+use hone_record::WhatIf;
 
 use crate::cmd::context::{CliContext, default_runs};
 use crate::cmd::security::SecurityOptions;
+use hone_document::entries::whatif::entry_of;
 use hone_document::whatif as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::ledger;
@@ -230,48 +231,6 @@ fn enter_in_ledger(found: &WhatIf, arguments: &Arguments, cli: &CliContext) -> R
     let Some(entry) = entry_of(found) else { return Ok(()) };
     let path = arguments.ledger.clone().unwrap_or_else(|| default_runs().join(ledger::NAME));
     ledger::enter(&path, &entry, &cli.progress)
-}
-
-/// Less than this more or fewer batches is no difference.
-const LEAST: f64 = 0.02;
-
-fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
-    let predicted = found.predicted.as_ref().filter(|_| !found.change.is_empty())?;
-    let today = found.replayed.as_ref().unwrap_or(&found.today);
-    let batches = predicted.batches_per_s;
-    let change = batches.value / today.batches_per_s - 1.0;
-    let expected = match change {
-        fewer if fewer < -LEAST => Expectation::Gain,
-        more if more > LEAST => Expectation::Harm,
-        same if same.is_finite() => Expectation::Nothing,
-        _ => Expectation::Open,
-    };
-    let rule = format!(
-        "batches/s {} -> {} ({} to {}), bytes a batch {} -> {}, requests/s -> {}; a gain is fewer batches, by more than {} %",
-        hone_format::measured(today.batches_per_s),
-        hone_format::measured(batches.value),
-        hone_format::measured(batches.low),
-        hone_format::measured(batches.high),
-        hone_format::measured(today.batch_bytes_mean),
-        hone_format::measured(predicted.batch_bytes_mean.value),
-        hone_format::measured(predicted.requests_per_s.value),
-        LEAST * 100.0
-    );
-    Some(LedgerEntry {
-        experiment: format!("batch whatif {}", found.topic),
-        change: format!("client: {}", found.change),
-        question: format!("What would {} make of the batches of {}?", found.change, found.topic),
-        rule: "The records of a window are replayed through the rules of the client that wrote them, once today comes out".to_owned(),
-        decision: "foretold".to_owned(),
-        why: format!(
-            "{} records over {} s, {} batches packed anew",
-            hone_format::count(found.records),
-            hone_format::measured(found.window_s),
-            hone_format::count(found.batches_packed)
-        ),
-        foretold: Some(Foretold { expected, rule, came_true: None }),
-        ..ledger::entry("batch whatif")
-    })
 }
 
 fn read(arguments: &Arguments, cli: &CliContext) -> Result<Window> {

@@ -3,24 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use hone_batch::xray::Depth;
 use hone_format::read_duration_s;
-use hone_load::Topics;
-use hone_record::{BatchXray, TopicXray};
 
+use super::whatif::{Last, last};
 use crate::cmd::context::CliContext;
 use crate::cmd::security::SecurityOptions;
 use hone_document::xray as shown;
 use hone_experiment::ending::Ending;
 use hone_experiment::moment::now_ms;
-use hone_tune::batch::advise::{self, Records, Replaying};
-use hone_tune::batch::reading::{self, Wish};
-use hone_tune::batch::segments;
-
-/// Bytes of batches that are decoded for a sample of the records, of each topic.
-const DECODE_BYTES: u64 = 8 << 20;
+use hone_tune::batch::advise::Replaying;
+use hone_tune::batch::reading::Wish;
+use hone_tune::batch::xray::{of_cluster, of_disk};
 
 /// Look into the batches of topics: how large, what closed them, by whom, and what follows.
 ///
@@ -77,17 +73,8 @@ pub(crate) struct Arguments {
     security: SecurityOptions,
 }
 
-/// How far back.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Last(Option<f64>);
-
-fn last(text: &str) -> Result<Last, String> {
-    if text == "all" {
-        return Ok(Last(None));
-    }
-    let found = read_duration_s(text)?;
-    if found > 0.0 { Ok(Last(Some(found))) } else { Err("it must be above 0".to_owned()) }
-}
+/// Bytes of batches that are decoded for a sample of the records, of each topic.
+const DECODE_BYTES: u64 = 8 << 20;
 
 impl Arguments {
     fn depth(&self) -> Depth {
@@ -120,28 +107,18 @@ impl Arguments {
             tolerable_ms: 1e3 * self.tolerable_linger,
         }
     }
-
-    /// Replays the topics whose batches cost most, or those that are named.
-    fn advise(&self, topics: &mut [TopicXray], cli: &CliContext, mut records: impl FnMut(&mut TopicXray)) {
-        if self.no_replay {
-            return;
-        }
-        let named = !self.topics.is_empty() || !self.only.is_empty();
-        let most = if named { usize::MAX } else { advise::MOST_REPLAYED };
-        for topic in topics.iter_mut().filter(|topic| advise::is_open(topic)).take(most) {
-            if hone_tool::interrupt::requested() {
-                return;
-            }
-            cli.progress.doing(&format!("replaying {}", topic.topic));
-            records(topic);
-        }
-    }
 }
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
+    let Arguments { topics, segments, only, .. } = arguments;
+    let (wish, progress) = (arguments.wish(), &cli.progress);
+    let replaying = (!arguments.no_replay).then(|| arguments.replaying());
     let found = match &arguments.broker {
-        Some(broker) => of_cluster(broker, arguments, cli)?,
-        None => of_disk(arguments, cli)?,
+        Some(broker) => {
+            let security = arguments.security.security()?;
+            of_cluster(broker, topics, &wish, replaying.as_ref(), &security, progress)?
+        }
+        None => of_disk(segments, only, arguments.since_ms(cli), &wish, replaying.as_ref(), progress)?,
     };
     let is_short = !arguments.topics.is_empty() && found.topics.len() < arguments.topics.len();
     let is_detailed = arguments.detail || !arguments.topics.is_empty() || found.topics.len() == 1;
@@ -149,61 +126,4 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     cli.show(found, |found| shown::text(found, is_detailed))?;
     // One that was asked for by name and could not be looked into is said in the notes.
     Ok(if is_short || is_none { Ending::CouldNot } else { Ending::Done })
-}
-
-fn of_disk(arguments: &Arguments, cli: &CliContext) -> Result<BatchXray> {
-    cli.progress.doing("reading segments");
-    let segments::Seen { topics, files, internal } =
-        segments::look(&arguments.segments, &arguments.only, arguments.since_ms(cli), arguments.depth())?;
-    let (mut topics, replaying) = (ranked(topics), arguments.replaying());
-    arguments.advise(&mut topics, cli, |topic| advise::advise(topic, Records::Files(&files), &replaying));
-    let apart = || format!("internal topics, left out: {}; --only TOPIC looks into one", internal.join(", "));
-    let notes = (!internal.is_empty()).then(apart).into_iter().collect();
-    let paths: Vec<String> = arguments.segments.iter().map(|path| path.display().to_string()).collect();
-    Ok(BatchXray { source: paths.join(", "), topics, notes })
-}
-
-fn of_cluster(broker: &str, arguments: &Arguments, cli: &CliContext) -> Result<BatchXray> {
-    let mut cluster = Topics::enter(broker, &arguments.security.security()?)?;
-    let (mut topics, mut notes) = (Vec::new(), Vec::new());
-    let names = if arguments.topics.is_empty() { all(&mut cluster)? } else { arguments.topics.clone() };
-    for (number, name) in names.iter().enumerate() {
-        if hone_tool::interrupt::requested() {
-            notes.push(format!(
-                "interrupted: {} of {} topics were not looked into",
-                names.len() - number,
-                names.len()
-            ));
-            break;
-        }
-        cli.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
-        match reading::look(&mut cluster, name, &arguments.wish()) {
-            Ok(found) => topics.push(found),
-            // One that was named alone is all that was asked for.
-            Err(error) if names.len() == 1 => return Err(error),
-            Err(error) => notes.push(format!("{name}: {error:#}")),
-        }
-    }
-    let (mut topics, replaying) = (ranked(topics), arguments.replaying());
-    arguments
-        .advise(&mut topics, cli, |topic| advise::advise(topic, Records::Cluster(&mut cluster), &replaying));
-    Ok(BatchXray { source: broker.to_owned(), topics, notes })
-}
-
-fn all(cluster: &mut Topics) -> Result<Vec<String>> {
-    let names: Vec<String> =
-        cluster.list()?.into_iter().filter(|topic| !topic.is_internal).map(|topic| topic.topic).collect();
-    if names.is_empty() {
-        bail!("the cluster has no topic that may be seen; seeing one needs DESCRIBE on it");
-    }
-    Ok(names)
-}
-
-/// By the batches a second that would not be there if all were of 16 KiB.
-fn ranked(mut topics: Vec<TopicXray>) -> Vec<TopicXray> {
-    topics.sort_by(|one, other| {
-        let needless = |topic: &TopicXray| topic.needless_batches_per_s().unwrap_or(0.0);
-        needless(other).total_cmp(&needless(one)).then_with(|| one.topic.cmp(&other.topic))
-    });
-    topics
 }

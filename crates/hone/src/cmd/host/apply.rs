@@ -1,22 +1,19 @@
 //! `hone host apply`: makes what a plan says, so that it can be taken back.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use hone_format::read_seconds;
-use hone_host::commit::{CommitError, Order, make};
-use hone_host::kernel::Files;
-use hone_host::{origin, saved_plan};
+use hone_host::saved_plan;
 
-use super::book::Book;
-use super::plan::{What, kept, made};
+use super::plan::What;
 use crate::cmd::context::CliContext;
 use hone_document::host::Made;
 use hone_experiment::ending::{Ending, NotItsOwn, Usage};
-use hone_experiment::guard;
+use hone_experiment::host_ledger::HostLedger;
+use hone_experiment::host_plan::{apply, planned, saved};
 
 /// Set what a profile wants, for this boot only, with the way back on disk before each write.
 ///
@@ -51,15 +48,15 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, book: &HostLedger, cli: &CliContext) -> Result<Ending> {
     let what = &arguments.what;
     let plan = if saved_plan::is_name(&what.profile) {
-        if what.on.names_something() {
+        if what.on.data.is_some() || !what.on.disk.is_empty() {
             return Err(Usage("a saved plan names its disks: leave out --data and --disk".to_owned()).into());
         }
-        kept(&what.profile, root)?
+        saved(&what.profile, root)?
     } else {
-        made(what, root)?
+        planned(&what.profile, &what.on.choice(), root)?
     };
     if let Some(wanted) = arguments.if_plan.as_ref().filter(|wanted| **wanted != plan.fingerprint) {
         let now = &plan.fingerprint;
@@ -68,45 +65,14 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, cli: &CliCont
         );
         return Err(NotItsOwn(why).into());
     }
-    let mut steps = plan.steps(arguments.all);
-    let applied = if steps.is_empty() {
-        None
-    } else {
-        let files = Files::new(root);
-        let origins = origin::origins(&files, false);
-        steps.extend(plan.held_by_hand(&files, &origins));
-        let order = Order {
-            profile: plan.profile.clone(),
-            steps,
-            disks: plan.devices(),
-            confirm_within: arguments.confirm_within,
-        };
-        let made = make(root, &order, &mut |id| guard::start(root, id, Some(book.path())));
-        Some(made.map_err(told)?)
-    };
+    let applied = apply(root, &plan, arguments.all, arguments.confirm_within, book.path())?;
     let made = Made { plan, applied };
-    let entered =
-        made.applied.as_ref().map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, cli));
+    let entered = made
+        .applied
+        .as_ref()
+        .map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, &cli.progress));
     cli.show_found("host-applied", &made, hone_document::host::applied)?;
     entered.map(|()| Ending::Done)
-}
-
-/// What was not taken back after a failed step is part of what is told.
-fn told(error: CommitError) -> anyhow::Error {
-    let CommitError::TakenBack { outcomes, unkept, .. } = &error else { return error.into() };
-    let left: Vec<&str> =
-        outcomes.iter().filter(|outcome| !outcome.is_back()).map(|outcome| outcome.path.as_str()).collect();
-    let mut text = error.to_string();
-    if !left.is_empty() {
-        let _ = write!(text, ", but for {}; `hone host revert --force` writes over these", left.join(", "));
-    }
-    if let Some(why) = unkept {
-        let _ = write!(
-            text,
-            "; its journal does not say so ({why}): run `hone host recover` once that is mended"
-        );
-    }
-    if left.is_empty() && unkept.is_none() { error.into() } else { NotItsOwn(text).into() }
 }
 
 #[cfg(test)]

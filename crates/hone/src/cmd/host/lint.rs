@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hone_host::kernel::Files;
-use hone_host::{lint, relevance};
+use hone_host::lint;
 
 use super::plan::On;
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::Ending;
+use hone_experiment::host_plan::HostView;
 
 /// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
 ///
@@ -53,9 +53,7 @@ fn text(path: &Path) -> Result<(String, String)> {
 
 pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     let texts = arguments.files.iter().map(|path| text(path)).collect::<Result<Vec<_>>>()?;
-    let files = Files::new(root);
-    let data = arguments.on.data_path(&files, root)?;
-    let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
+    let HostView { files, data, facts } = arguments.on.choice().look(root)?;
     let found = lint::lint(&files, &texts, &data, &facts);
     let ending = if found.is_clean() { Ending::Done } else { Ending::CouldNot };
     cli.show_found("host-lint", &found, hone_document::host_lint::lint)?;

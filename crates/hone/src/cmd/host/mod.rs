@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::Ending;
+use hone_experiment::host_ledger::HostLedger;
 
 mod apply;
-mod book;
 mod export;
 mod lint;
 mod plan;
@@ -17,8 +17,6 @@ mod rollout;
 mod status;
 mod trial;
 mod undo;
-
-use book::Book;
 
 /// See, plan, change and take back the kernel settings of a broker's host.
 ///
@@ -69,7 +67,7 @@ enum Verb {
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let root = std::path::absolute(&arguments.place.root)?;
-    let book = Book::of(&root, arguments.place.ledger.as_deref());
+    let book = HostLedger::at(&root, arguments.place.ledger.as_deref());
     match &arguments.verb {
         Verb::Status(arguments) => status::run(arguments, &root, cli),
         Verb::Plan(arguments) => plan::run(arguments, &root, cli),

@@ -5,22 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use hone_host::profile::{self, OWN};
 use hone_host::rollout::inventory::{self, Host};
-use hone_load::health::Health;
-use serde::{Deserialize, Serialize};
 
-use super::super::security::{SecurityOptions, name_in_secret, utf8};
+use super::super::security::{SecurityOptions, utf8};
 use super::apply::time;
 use crate::cmd::context::{CliContext, default_runs, print};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
-use hone_experiment::moment::now_unix_ms;
-use hone_rollout::kubernetes::SECRETS;
-use hone_rollout::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
+use hone_rollout::gates::looked_through;
+use hone_rollout::kubernetes::{SECRETS, name_in_secret};
+use hone_rollout::rollout::gate::{self, Rules};
 use hone_rollout::rollout::print::{self as printing, Kubernetes, Play};
-use hone_rollout::rollout::text::Gates;
-use hone_rollout::rollout::{self, CANARY_TOPIC, Settings, Source};
+use hone_rollout::rollout::{self, Settings, profile_text, source};
 
 /// Bring a profile to the hosts of a cluster one by one, over ssh, behind the health of the cluster.
 ///
@@ -147,19 +143,9 @@ fn lease(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// What `--keep` keeps.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    hone_gate: u32,
-    stretch: Stretch,
-}
-
-const KEPT_FORMAT: u32 = 1;
-
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(run) = &arguments.inspect {
-        cli.show_found("host-rollout", &rollout::inspect(run)?, hone_rollout::rollout::text::report)?;
-        return Ok(Ending::Done);
+        return cli.show_found("host-rollout", &rollout::inspect(run)?, hone_rollout::rollout::text::report);
     }
     if let Some(run) = &arguments.undo {
         let security = arguments.security.security()?;
@@ -205,6 +191,54 @@ fn told(report: &rollout::Report, cli: &CliContext) -> Result<Ending> {
         (Some(_), true) => Ending::Worse,
         (Some(_), false) => Ending::CouldNot,
     })
+}
+
+fn printed(
+    arguments: &Arguments,
+    tool: Tool,
+    name: &str,
+    text: Option<&str>,
+    settings: &Settings,
+) -> Result<Ending> {
+    printing::check(settings)?;
+    let bootstrap = if settings.bootstrap.is_empty() {
+        vec!["kafka-1:9092".to_owned()]
+    } else {
+        settings.bootstrap.clone()
+    };
+    let settings = Settings { bootstrap, ..settings.clone() };
+    let data = arguments.data.clone().map(|data| data.display().to_string());
+    let security = &arguments.security;
+    let text = match tool {
+        Tool::Ansible => {
+            let hosts = if arguments.inventory.is_some() || !arguments.hosts.is_empty() {
+                hosts(arguments)?
+            } else {
+                Vec::new()
+            };
+            Play {
+                profile: name,
+                profile_text: text,
+                hosts: &hosts,
+                data: data.as_deref(),
+                settings: &settings,
+                security: &security.words(|(_, file)| utf8(&std::path::absolute(file)?))?,
+            }
+            .text()
+        }
+        Tool::Daemonset => Kubernetes {
+            profile: name,
+            profile_text: text,
+            image: &arguments.image,
+            data: data.as_deref(),
+            settings: &settings,
+            security: &security.words(|(option, _)| Ok(format!("{SECRETS}/{}", name_in_secret(option))))?,
+            secrets: &security.secrets()?,
+        }
+        .text(),
+    };
+    print(&text)?;
+    Ok(Ending::Done)
 }
 
 fn resumed(arguments: &Arguments, run: &Path, cli: &CliContext) -> Result<Ending> {
@@ -274,35 +308,6 @@ fn rules(arguments: &Arguments) -> Rules {
     }
 }
 
-/// The profile's name and, if it is none of Hone's own, its text: checked here, before any host is asked.
-fn profile_text(profile: &str) -> Result<(String, Option<String>)> {
-    if OWN.iter().any(|(name, _)| *name == profile) {
-        return Ok((profile.to_owned(), None));
-    }
-    let text = std::fs::read_to_string(profile).with_context(|| {
-        let names: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
-        format!("{profile} is neither a profile ({}) nor a file that can be read", names.join(", "))
-    })?;
-    let text = match serde_json::from_str::<serde_json::Value>(&text) {
-        Ok(plan) => profile::of_plan(&plan).map_err(|error| Usage(format!("{profile}: {error}")))?,
-        Err(_) => text,
-    };
-    profile::parse(profile, &text).map_err(|error| Usage(error.to_string()))?;
-    Ok((profile.to_owned(), Some(text)))
-}
-
-fn source(folder: &Path, name: String, text: Option<&str>) -> Result<Source> {
-    let file = folder.join("profile.toml");
-    let file = match text {
-        Some(text) => {
-            std::fs::write(&file, text).with_context(|| format!("{} can't be written", file.display()))?;
-            Some(file)
-        }
-        None => None,
-    };
-    Ok(Source { name, file })
-}
-
 fn gates(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.bootstrap.is_empty() {
         bail!(Usage("--bootstrap is missing: which brokers are asked how the cluster is?".to_owned()));
@@ -310,132 +315,21 @@ fn gates(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let rules = rules(arguments);
     gate::check(&rules)?;
     let security = arguments.security.security()?;
-    let (mut gate, health) = Gate::at(&arguments.bootstrap, &security, rules.clone())?;
-    let before: Option<Kept> = arguments.against.as_deref().map(kept).transpose()?;
-    let changed = arguments.changed.as_deref().map(|word| broker(word, &health)).transpose()?;
-    if !arguments.no_canary {
-        let topic = format!("{CANARY_TOPIC}-{}-{}", now_unix_ms(), std::process::id());
-        gate.with_canary(&topic, &health, &security)?;
-    }
-    let seen = look(arguments, &mut gate, &rules, cli);
-    let remarks = gate.close().err().into_iter().collect();
-    let (health, stretch, mut findings) = seen?;
-    let latencies = gate::by_broker(&stretch);
-    let mut worse = false;
-    if let Some(before) = &before {
-        let judged = gate::judge(&before.stretch, &stretch, changed, rules.tolerance);
-        worse = judged.iter().any(|finding| finding.bad);
-        findings.extend(judged);
-    }
-    if let Some(path) = &arguments.keep {
-        let text = serde_json::to_string(&Kept { hone_gate: KEPT_FORMAT, stretch })?;
-        std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?;
-    }
-    let closed = findings.iter().any(|finding| finding.bad);
-    cli.show_found(
-        "host-gates",
-        &Gates { health, findings, latencies, remarks },
-        hone_rollout::rollout::text::gates,
+    let (baseline, with_canary) = (arguments.baseline, !arguments.no_canary);
+    let before = (arguments.against.as_deref(), arguments.changed.as_deref());
+    let (found, worse) = looked_through(
+        (&arguments.bootstrap, &security),
+        &rules,
+        (with_canary, baseline),
+        before,
+        arguments.keep.as_deref(),
+        &cli.progress,
     )?;
+    let closed = found.findings.iter().any(|finding| finding.bad);
+    cli.show_found("host-gates", &found, hone_rollout::rollout::text::gates)?;
     Ok(match (worse, closed) {
         (true, _) => Ending::Worse,
         (false, true) => Ending::CouldNot,
         (false, false) => Ending::Done,
     })
-}
-
-fn look(
-    arguments: &Arguments,
-    gate: &mut Gate,
-    rules: &Rules,
-    cli: &CliContext,
-) -> Result<(Option<Health>, Stretch, Vec<Finding>)> {
-    cli.progress.doing("looking at the cluster");
-    let health = match gate.until_well(&mut || ()) {
-        Ok(health) => health,
-        Err(rollout::gate::Closed::Interrupted) => bail!("interrupted"),
-        Err(rollout::gate::Closed::Sick(why)) => {
-            return Ok((gate.look().ok(), Stretch::default(), vec![Finding { bad: true, text: why }]));
-        }
-    };
-    let mut findings = vec![gate::well(&health, rules)];
-    cli.progress.doing("sampling latencies");
-    let mut stretch = match gate.watch(arguments.baseline, &mut || (), &|_| None) {
-        Watched::Whole(stretch) => stretch,
-        Watched::Early(stretch, why) => {
-            findings.push(Finding { bad: true, text: why });
-            stretch
-        }
-        Watched::Interrupted => bail!("interrupted"),
-    };
-    stretch.lags = gate.lags()?;
-    Ok((Some(health), stretch, findings))
-}
-
-fn kept(path: &Path) -> Result<Kept> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    let kept: Kept = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not what --gate-only --keep writes", path.display()))?;
-    if kept.hone_gate != KEPT_FORMAT {
-        bail!("{} has format {}, this is for {KEPT_FORMAT}", path.display(), kept.hone_gate);
-    }
-    Ok(kept)
-}
-
-/// A broker by its id, or by the host that its address names.
-fn broker(word: &str, health: &Health) -> Result<i32> {
-    if let Ok(id) = word.parse::<i32>()
-        && health.brokers.contains_key(&id)
-    {
-        return Ok(id);
-    }
-    rollout::placing::broker_of(word, &health.brokers)
-}
-
-fn printed(
-    arguments: &Arguments,
-    tool: Tool,
-    name: &str,
-    text: Option<&str>,
-    settings: &Settings,
-) -> Result<Ending> {
-    printing::check(settings)?;
-    let bootstrap = if settings.bootstrap.is_empty() {
-        vec!["kafka-1:9092".to_owned()]
-    } else {
-        settings.bootstrap.clone()
-    };
-    let settings = Settings { bootstrap, ..settings.clone() };
-    let data = arguments.data.clone().map(|data| data.display().to_string());
-    let security = &arguments.security;
-    let text = match tool {
-        Tool::Ansible => {
-            let hosts = if arguments.inventory.is_some() || !arguments.hosts.is_empty() {
-                hosts(arguments)?
-            } else {
-                Vec::new()
-            };
-            Play {
-                profile: name,
-                profile_text: text,
-                hosts: &hosts,
-                data: data.as_deref(),
-                settings: &settings,
-                security: &security.words(|(_, file)| utf8(&std::path::absolute(file)?))?,
-            }
-            .text()
-        }
-        Tool::Daemonset => Kubernetes {
-            profile: name,
-            profile_text: text,
-            image: &arguments.image,
-            data: data.as_deref(),
-            settings: &settings,
-            security: &security.words(|(option, _)| Ok(format!("{SECRETS}/{}", name_in_secret(option))))?,
-            secrets: &security.secrets()?,
-        }
-        .text(),
-    };
-    print(&text)?;
-    Ok(Ending::Done)
 }

@@ -1,25 +1,14 @@
 //! `hone host status`: every knob, and what delays a broker already.
 
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
-use hone_host::block_latency::{self, Device, Seen};
-use hone_host::commit;
-use hone_host::disks::{DataPath, Disk};
-use hone_host::held::{Held, held};
-use hone_host::kernel::{Files, Kernel as _, plain_value};
-use hone_host::knob::{Family, KNOBS, Knob, Place};
-use hone_host::latency::{self, Latency, Times};
-use hone_host::origin::{self, Origin};
-use hone_host::relevance::{self, Facts};
-use hone_tool::interrupt;
 
 use super::plan::On;
 use crate::cmd::context::CliContext;
-use hone_document::host::{Change, KnobSeen, Status, Unreadable};
 use hone_experiment::ending::Ending;
+use hone_tune::host::status::status;
 
 /// Show every knob with its value, who set it and whether it can matter here, and what delays a broker on this host already.
 ///
@@ -37,123 +26,8 @@ pub(crate) struct Arguments {
     fsync: Option<std::path::PathBuf>,
 }
 
-const FSYNC_WRITES: usize = 100;
-
 pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("watching the kernel's counters");
-    cli.show_found("host-status", &look(arguments, root)?, hone_document::host::status)?;
-    Ok(Ending::Done)
-}
-
-fn look(arguments: &Arguments, root: &Path) -> Result<Status> {
-    let files = Files::new(root);
-    let data = arguments.on.data_path(&files, root)?;
-    let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
-    let origins = origin::origins(&files, facts.container.is_some());
-    let places = KNOBS.iter().flat_map(|knob| places(knob, &data));
-    let knobs = places.map(|place| seen(&files, &place, &origins, &facts)).collect();
-    // A recorded machine has no counters that move.
-    let is_live = root == Path::new("/") && arguments.watch > 0;
-    let watched =
-        if is_live { watched(&files, root, arguments.watch, &data, &facts) } else { Watched::default() };
-    let fsync = match &arguments.fsync {
-        Some(folder) => latency::fsync_probe(folder, FSYNC_WRITES)
-            .with_context(|| format!("no probe of fsync in {}", folder.display()))?,
-        None => None,
-    };
-    let Watched { latency, timers, blocks, no_blocks } = watched;
-    let known = commit::known(root);
-    Ok(Status {
-        data,
-        facts,
-        knobs,
-        latency,
-        blocks,
-        no_blocks,
-        timers,
-        fsync,
-        changes: held(root, &known).iter().map(change).collect(),
-        unreadable: known
-            .unreadable
-            .into_iter()
-            .map(|one| Unreadable { id: one.id, why: one.why.to_string() })
-            .collect(),
-    })
-}
-
-fn places(knob: &'static Knob, data: &DataPath) -> Vec<Place> {
-    match knob.family {
-        Family::Sysctl | Family::HugePages => vec![Place::new(knob, None)],
-        Family::Queue => data.disks.iter().map(|disk| Place::new(knob, Some(&disk.name))).collect(),
-        Family::TopQueue => data.top.iter().map(|top| Place::new(knob, Some(top))).collect(),
-    }
-}
-
-fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> KnobSeen {
-    let path = place.path();
-    KnobSeen {
-        title: place.title(),
-        value: files.read(&path).ok().map(|text| plain_value(&text)),
-        default: place.usual(files),
-        set_by: origin::of(origins, &path).cloned(),
-        effect: place.knob.effect,
-        about: place.knob.about,
-        advice: place.knob.advice,
-        idle: relevance::cannot_matter(place.knob.name, facts),
-        remark: relevance::remark(place.knob.name, facts),
-        path,
-    }
-}
-
-#[derive(Default)]
-struct Watched {
-    latency: Option<Latency>,
-    timers: Option<Times>,
-    blocks: Option<Seen>,
-    no_blocks: Option<String>,
-}
-
-fn watched(files: &Files, root: &Path, seconds: u64, data: &DataPath, facts: &Facts) -> Watched {
-    let pids: Vec<u32> = facts.brokers.iter().map(|broker| broker.pid).collect();
-    let over = Duration::from_secs(seconds);
-    let blocks = watching_blocks(data, over);
-    let before = latency::sample(files, root, &pids);
-    let timers = latency::timer_delays(over, &interrupt::requested);
-    let after = latency::sample(files, root, &pids);
-    let disks: Vec<String> = data.disks.iter().map(|disk| disk.name.clone()).collect();
-    let latency = Some(latency::between(&before, &after, &disks));
-    let (blocks, no_blocks) = match blocks.map(|thread| thread.join()) {
-        None => (None, None),
-        Some(Ok(Ok(seen))) => (Some(seen), None),
-        Some(Ok(Err(error))) => (None, Some(error.to_string())),
-        Some(Err(_)) => (None, Some("the thread that watched the disks has ended".to_owned())),
-    };
-    Watched { latency, timers, blocks, no_blocks }
-}
-
-/// A thread of its own, since it may take a view of its own of the mounts. It looks for an interrupt itself, and puts away what it has
-/// made, before anything ends.
-fn watching_blocks(
-    data: &DataPath,
-    over: Duration,
-) -> Option<std::thread::JoinHandle<std::io::Result<Seen>>> {
-    let device =
-        |disk: &Disk| Some(Device { name: disk.name.clone(), number: disk.identity.number.clone()? });
-    let devices: Vec<Device> = data.disks.iter().filter_map(device).collect();
-    let is_asked = !devices.is_empty();
-    is_asked.then(|| std::thread::spawn(move || block_latency::watch(&devices, over, &interrupt::requested)))
-}
-
-fn change(held: &Held) -> Change {
-    let drifted = held.attributes.iter().filter(|attribute| attribute.has_drifted());
-    Change {
-        id: held.id.clone(),
-        profile: held.profile.clone(),
-        confirmed: held.confirmed,
-        earlier_boot: held.earlier_boot,
-        gone: held.gone,
-        seconds_left: held.guard.map(|guard| guard.seconds_left),
-        guarded: held.guard.map(|guard| guard.lives),
-        drifted: drifted.map(|attribute| attribute.path.clone()).collect(),
-    }
+    let status = status(&arguments.on.choice(), root, arguments.watch, arguments.fsync.as_deref())?;
+    cli.show_found("host-status", &status, hone_document::host::status)
 }

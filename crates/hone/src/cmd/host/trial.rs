@@ -6,29 +6,27 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_host::commit::Turn;
-use hone_host::kernel::Files;
-use hone_host::profile::{self, Only, Profile, Wish};
-use hone_host::relevance;
+use hone_host::profile::Profile;
 use hone_load::Security;
 use hone_record::{HostTrial, Metric, Verdict, Workload};
-use hone_tool::System;
 
 use super::super::batch::options::metric;
 use super::super::security::SecurityOptions;
 use super::super::workload::WorkloadOptions;
 use super::apply::time;
-use super::plan::{On, profile};
-use crate::cmd::context::{CliContext, default_runs};
+use super::plan::On;
+use crate::cmd::context::{CliContext, default_runs, record_and_page};
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
+use hone_experiment::host_plan::HostView;
 use hone_experiment::notation::Seconds;
 use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::spec::Acks;
-use hone_experiment::standing::Standing;
 use hone_tune::host::candidate::{Given, Sorted, sorted};
 use hone_tune::host::service::{Service, load};
-use hone_tune::host::trial::{ASKED, HostTrialSettings, Session, sweep};
+use hone_tune::host::trial::{HostTrialSettings, sweep};
+use hone_tune::host::trial_run::{begin, limits, measured, resume, wanted};
 
 /// Try the settings of a profile under a load, each alone, and say which of them help here: better, worse, equivalent or not shown.
 ///
@@ -130,7 +128,9 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     let security = arguments.security.security()?;
     if let Some(folder) = &arguments.resume {
         cli.goes_on(&["markdown", "root", "ledger"])?;
-        return resume(folder, arguments, &security, cli);
+        let folder = RunFolder::open(folder)?;
+        let asked = resume(&folder, &security)?;
+        return go(&asked, &folder, arguments.markdown, &security, cli);
     }
     // What a run that was killed left in force is not how the host is, and what another run has in force is not either.
     let turn = if arguments.dry_run { None } else { Some(Turn::take(root)?) };
@@ -140,38 +140,11 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     let mut asked = asked(arguments, root, cli)?;
     asked.check()?;
     if arguments.dry_run {
-        cli.show_found("host-try-plan", &asked, hone_tune::host::plan_text::dry)?;
-        return Ok(Ending::Done);
+        return cli.show_found("host-try-plan", &asked, hone_tune::host::plan_text::dry);
     }
-    if asked.candidates.is_empty() {
-        bail!("nothing is left to try:\n{}", hone_document::host_trial::untried(&asked.untried));
-    }
-    if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
-        bail!(Usage(format!("--data {} is no folder", data.display())));
-    }
-    let folder = RunFolder::create(&arguments.how.output, "host-try")?;
-    asked.standing = Some(standing(&asked, &security)?);
-    folder.write_note(ASKED, &asked)?;
+    let folder = begin(&mut asked, &arguments.how.output, &security)?;
     drop(turn);
     go(&asked, &folder, arguments.markdown, &security, cli)
-}
-
-fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
-    let folder = RunFolder::open(path)?;
-    let missing =
-        || Usage(format!("{} is no run of hone host try: it has no {ASKED}", folder.path().display()));
-    let asked: HostTrialSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
-    std::env::set_current_dir(&asked.working_folder)
-        .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
-    if let Some(then) = &asked.standing {
-        then.same_as(&standing(&asked, security)?, folder.path())?;
-    }
-    go(&asked, &folder, arguments.markdown, security, cli)
-}
-
-fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> {
-    let machine = hone_host::observe::machine(Path::new("/"));
-    Standing::of([asked.arm(security)?].iter(), std::iter::once(&asked.workload), &machine)
 }
 
 /// Measures what is not measured yet, and shows all of it.
@@ -182,28 +155,15 @@ fn go(
     security: &Security,
     cli: &CliContext,
 ) -> Result<Ending> {
-    let runner = System::new(folder.join("logs"))?;
-    let progress = &cli.progress;
-    let (windows, seconds) = asked.cost();
-    progress.line(&format!(
-        "Run folder: {}\n{windows} windows, about {:.0} minutes",
-        folder.path().display(),
-        (seconds / 60.0).ceil()
-    ));
-    let session = Session { asked, folder, security, runner: &runner, progress };
-    let trial = session.run().with_context(|| {
-        format!("go on after the last round with: hone host try --resume {}", folder.path().display())
-    })?;
-    let record = folder.write_record("host-trial.json", trial.clone())?;
-    folder.write_text("host-trial.md", &hone_document::host_trial::markdown(&trial))?;
-    let page = hone_serve::page::write(&record, None)?;
+    let (trial, record) = measured(asked, folder, security, &cli.progress)?;
+    let places = record_and_page(&record)?;
     let text = |trial: &HostTrial| {
         let told = if markdown {
             hone_document::host_trial::markdown(trial)
         } else {
             hone_document::host_trial::text(trial)
         };
-        format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
+        format!("{told}\n{places}")
     };
     let ending = ending(&trial);
     cli.show(trial, text)?;
@@ -224,7 +184,7 @@ fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<HostTri
     }
     let Aimed { shown, place, service, workload, storage } = aimed(arguments, cli)?;
     let is_program = service.is_some() || !arm::is_address(&place);
-    let (name, wanted) = wanted(arguments)?;
+    let (name, wanted) = wanted(arguments.profile.as_deref(), &arguments.sets)?;
     let Sorted { candidates, untried, obstacles } = knobs(arguments, &name, &wanted, root, is_program)?;
     let [usual, beside] = match workload.engine.operations() {
         None => [Metric::LatencyP99, Metric::LatencyP50],
@@ -242,7 +202,7 @@ fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<HostTri
         service,
         working_folder: std::env::current_dir().context("the working folder is gone")?,
         root: root.to_owned(),
-        data: arguments.on.folder(),
+        data: arguments.on.choice().folder,
         workload,
         profile: name,
         candidates,
@@ -317,68 +277,6 @@ fn aimed_at_a_service(file: &str, arguments: &Arguments, cli: &CliContext) -> Re
     })
 }
 
-/// What the run can't say.
-fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool) -> Vec<String> {
-    let mut limits = vec![match asked.data {
-        Some(_) => format!(
-            "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for \
-             longer is not seen.",
-            hone_format::exact(asked.workload.duration_s)
-        ),
-        None => {
-            "The data's folder was not named (--data): nothing is written back between windows, so a window may pay for the one before."
-                .to_owned()
-        }
-    }];
-    if !is_program {
-        limits.push(
-            "The broker ran before and goes on running: what matters only to new memory or new sockets was not tried, and topics of \
-             earlier windows may still be deleted behind the scenes."
-                .to_owned(),
-        );
-    }
-    if !asked.acks.is_empty() {
-        let classes: Vec<String> =
-            asked.acks.iter().map(|acks| format!("acks={}", hone_format::acks(*acks))).collect();
-        limits.push(format!(
-            "{} are promises of different strength (durability classes). Each row is judged against its own class only: a difference between \
-             classes is the price of a promise, and no tuning.",
-            classes.join(", ")
-        ));
-    }
-    limits.extend(obstacles.iter().cloned());
-    limits
-}
-
-/// The profile's name and its wishes with those of the command line.
-fn wanted(arguments: &Arguments) -> Result<(String, Profile)> {
-    let name = match (&arguments.profile, &arguments.sets[..]) {
-        (Some(name), _) => Some(name.as_str()),
-        (None, []) => Some("latency"),
-        (None, _) => None,
-    };
-    let empty = || Profile { about: "what was asked for".to_owned(), knobs: Vec::new() };
-    let mut wanted = name.map(profile).transpose()?.unwrap_or_else(empty);
-    for set in &arguments.sets {
-        let (knob, value) = set.split_once('=').ok_or_else(|| {
-            Usage(format!("--set `{set}` has no `=`; write KNOB=VALUE, as in vm.dirty_ratio=10"))
-        })?;
-        let wish = Wish {
-            name: knob.trim().to_owned(),
-            value: value.trim().to_owned(),
-            reason: "asked for".to_owned(),
-            source: "the command line".to_owned(),
-            at_least: false,
-            only: Only::All,
-        };
-        wanted.knobs.retain(|other| other.name != wish.name);
-        wanted.knobs.push(wish);
-    }
-    let title = name.unwrap_or("the command line").to_owned();
-    let wanted = profile::checked(&title, wanted).map_err(|error| Usage(error.to_string()))?;
-    Ok((title, wanted))
-}
-
 fn knobs(
     arguments: &Arguments,
     name: &str,
@@ -386,9 +284,7 @@ fn knobs(
     root: &Path,
     can_start: bool,
 ) -> Result<Sorted> {
-    let files = Files::new(root);
-    let data = arguments.on.data_path(&files, root)?;
-    let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
+    let HostView { data, facts, .. } = arguments.on.choice().look(root)?;
     let given = Given { root, data: &data, facts: &facts, can_start, all: arguments.all };
     let mut sorted = sorted(name, wanted, &given);
     sorted.obstacles.extend(data.problem.clone());

@@ -7,10 +7,10 @@ use clap::Args;
 use hone_host::commit::{self, Recovered, TakenBack, Turn};
 use serde::Serialize;
 
-use super::book::Book;
 use crate::cmd::context::CliContext;
 use hone_document::host::Found;
 use hone_experiment::ending::Ending;
+use hone_experiment::host_ledger::HostLedger;
 
 /// Keep a change, the last one unless named: its guard is told to go, and the next boot gets the same values.
 ///
@@ -104,9 +104,14 @@ fn ending(found: &Found) -> Ending {
     if found.changes.iter().all(is_whole) { Ending::Done } else { Ending::CouldNot }
 }
 
-pub(crate) fn confirm(arguments: &Confirm, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
+pub(crate) fn confirm(
+    arguments: &Confirm,
+    root: &Path,
+    book: &HostLedger,
+    cli: &CliContext,
+) -> Result<Ending> {
     let confirmed = commit::confirm(root, arguments.which.id(), !arguments.this_boot)?;
-    let entered = book.confirmed(&confirmed, cli);
+    let entered = book.confirmed(&confirmed, &cli.progress);
     cli.show_found("host-confirmed", &confirmed, hone_document::host::confirmed)?;
     entered.map(|()| Ending::Done)
 }
@@ -118,21 +123,25 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, cli: &CliContext) -> Result<
             "Change {} is taken back in {} s unless it is confirmed or renewed.\n",
             renewed.id, renewed.seconds_left
         )
-    })?;
-    Ok(Ending::Done)
+    })
 }
 
-pub(crate) fn revert(arguments: &Revert, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
+pub(crate) fn revert(arguments: &Revert, root: &Path, book: &HostLedger, cli: &CliContext) -> Result<Ending> {
     let back = commit::take_last_back(root, arguments.which.id(), arguments.force)?;
-    let entered = book.taken_back("host revert", &back, cli);
+    let entered = book.taken_back("host revert", &back, &cli.progress);
     let ending = told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, cli)?;
     entered.map(|()| ending)
 }
 
-pub(crate) fn recover(arguments: &Recover, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
+pub(crate) fn recover(
+    arguments: &Recover,
+    root: &Path,
+    book: &HostLedger,
+    cli: &CliContext,
+) -> Result<Ending> {
     let changes = commit::recover(root, arguments.force)?;
     let entered = changes.iter().try_for_each(|change| match change {
-        Recovered::TakenBack(back) => book.taken_back("host recover", back, cli),
+        Recovered::TakenBack(back) => book.taken_back("host recover", back, &cli.progress),
         Recovered::Waiting { .. } | Recovered::InForce { .. } | Recovered::Unreadable { .. } => Ok(()),
     });
     let ending = told(Found { changes, uninstalled: false }, cli)?;
@@ -165,12 +174,12 @@ fn told(found: Found, cli: &CliContext) -> Result<Ending> {
     Ok(ending)
 }
 
-pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, cli: &CliContext) -> Result<Ending> {
+pub(crate) fn guard(arguments: &Guard, root: &Path, book: &HostLedger, cli: &CliContext) -> Result<Ending> {
     hone_experiment::guard::outlive_others();
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
     if let Some(back) = &back {
         // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.
-        if let Err(error) = book.taken_back("host guard", back, cli) {
+        if let Err(error) = book.taken_back("host guard", back, &cli.progress) {
             cli.progress.line(&format!("{error:#}"));
         }
     }

@@ -11,14 +11,18 @@ use hone_record::SeriesPoint;
 
 /// A file that was found writable before anything was measured, and gets its name when it is whole.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     path: PathBuf,
     /// What gets the name in the end; `None` of what is no file, such as a pipe or `/dev/stdout`, whose place no file may take.
     temporary: Option<PathBuf>,
 }
 
 impl Output {
-    pub(crate) fn claim(path: &Path) -> Result<Self> {
+    /// Finds out whether a file can be written, before anything is measured.
+    ///
+    /// # Errors
+    /// When it can't.
+    pub fn claim(path: &Path) -> Result<Self> {
         let cannot = || format!("the output file {} can't be written", path.display());
         let name = path.file_name().filter(|_| !path.is_dir()).with_context(cannot)?;
         if path.metadata().is_ok_and(|about| !about.is_file()) {
@@ -34,7 +38,7 @@ impl Output {
     }
 
     /// Writes the content whole or not at all. What could not be written is not kept half.
-    pub(crate) fn keep(self, content: impl AsRef<[u8]>) -> Result<()> {
+    pub fn keep(self, content: impl AsRef<[u8]>) -> Result<()> {
         let write = || {
             let Some(temporary) = &self.temporary else { return fs::write(&self.path, content.as_ref()) };
             let mut file = File::create(temporary)?;
@@ -57,14 +61,14 @@ impl Drop for Output {
 
 /// A file that gets a line a second while the load runs, by a thread of its own.
 #[derive(Debug)]
-pub(crate) struct SeriesFile {
+pub struct SeriesFile {
     writer: JoinHandle<Result<()>>,
     to: Sender<SeriesPoint>,
 }
 
 impl SeriesFile {
     /// Makes the file, empty.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
+    pub fn create(path: &Path) -> Result<Self> {
         let path = path.to_owned();
         let cannot = format!("the series file {} can't be written", path.display());
         let mut file = File::create(&path).with_context(|| cannot.clone())?;
@@ -83,12 +87,12 @@ impl SeriesFile {
     }
 
     /// Where complete seconds go.
-    pub(crate) fn sender(&self) -> Sender<SeriesPoint> {
+    pub fn sender(&self) -> Sender<SeriesPoint> {
         self.to.clone()
     }
 
     /// Waits until everything is written. All other senders must be gone.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         drop(self.to);
         self.writer.join().map_err(|_| anyhow!("the thread that writes the series panicked"))?
     }

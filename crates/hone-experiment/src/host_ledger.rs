@@ -8,27 +8,29 @@ use hone_host::journal::{self, FOLDER};
 use hone_host::plan::Plan;
 use hone_record::LedgerEntry;
 
-use crate::cmd::context::CliContext;
-use hone_experiment::ledger;
+use crate::ledger;
+use crate::progress::Progress;
 
 /// The host's ledger. It lies beside the journals, since a change is the host's and not that of the folder in which somebody was when he
 /// made it; `hone host uninstall` takes it away with them.
-pub(super) struct Book {
+pub struct HostLedger {
     root: PathBuf,
     path: PathBuf,
     /// Behind commands that are told, so that they are about this root.
     options: String,
 }
 
-impl Book {
-    pub(super) fn of(root: &Path, named: Option<&Path>) -> Self {
+impl HostLedger {
+    /// The one that is named, or that beside the journals below this root.
+    pub fn at(root: &Path, named: Option<&Path>) -> Self {
         let path = named.map_or_else(|| root.join(FOLDER).join(ledger::NAME), Path::to_owned);
         let is_here = root == Path::new("/");
         let options = if is_here { String::new() } else { format!(" --root {}", root.display()) };
         Self { root: root.to_owned(), path, options }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -43,7 +45,8 @@ impl Book {
         format!("hone host revert --change {id}{}", self.options)
     }
 
-    pub(super) fn applied(&self, plan: &Plan, applied: &Applied, all: bool, cli: &CliContext) -> Result<()> {
+    /// Enters a change that was made.
+    pub fn applied(&self, plan: &Plan, applied: &Applied, all: bool, progress: &Progress) -> Result<()> {
         let written: Vec<String> =
             plan.steps(all).iter().map(|step| format!("{} = {}", step.path, step.value)).collect();
         let until = applied.confirm_within_s.map_or_else(
@@ -61,11 +64,12 @@ impl Book {
                 run: applied.journal.display().to_string(),
                 ..ledger::entry("host apply")
             },
-            cli,
+            progress,
         )
     }
 
-    pub(super) fn confirmed(&self, confirmed: &Confirmed, cli: &CliContext) -> Result<()> {
+    /// Enters that a change stays.
+    pub fn confirmed(&self, confirmed: &Confirmed, progress: &Progress) -> Result<()> {
         let stays = match &confirmed.files[..] {
             [] => "for this boot".to_owned(),
             files => format!("also for the next boot, by {}", files.join(", ")),
@@ -81,11 +85,12 @@ impl Book {
                 experiment: format!("host change {}", confirmed.id),
                 ..ledger::entry("host confirm")
             },
-            cli,
+            progress,
         )
     }
 
-    pub(super) fn taken_back(&self, verb: &str, back: &TakenBack, cli: &CliContext) -> Result<()> {
+    /// Enters that a change is gone.
+    pub fn taken_back(&self, verb: &str, back: &TakenBack, progress: &Progress) -> Result<()> {
         let attributes = back.outcomes.iter().filter(|outcome| !outcome.is_back());
         let attributes = attributes.map(|outcome| outcome.path.as_str());
         let files = back.files_left.iter().map(|file| file.path.as_str());
@@ -106,11 +111,11 @@ impl Book {
                 why,
                 ..ledger::entry(verb)
             },
-            cli,
+            progress,
         )
     }
 
-    fn enter(&self, entry: LedgerEntry, cli: &CliContext) -> Result<()> {
-        ledger::enter(&self.path, &entry, &cli.progress)
+    fn enter(&self, entry: LedgerEntry, progress: &Progress) -> Result<()> {
+        ledger::enter(&self.path, &entry, progress)
     }
 }

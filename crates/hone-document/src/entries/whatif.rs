@@ -1,0 +1,47 @@
+//! The ledger entry of what a replay foresees of a change of producers.
+
+use hone_experiment::ledger;
+use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
+
+/// Less than this more or fewer batches is no difference.
+const LEAST: f64 = 0.02;
+
+/// What is foreseen of a change, so that it can be held against what came of it. Today alone is no change.
+pub fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
+    let predicted = found.predicted.as_ref().filter(|_| !found.change.is_empty())?;
+    let today = found.replayed.as_ref().unwrap_or(&found.today);
+    let batches = predicted.batches_per_s;
+    let change = batches.value / today.batches_per_s - 1.0;
+    let expected = match change {
+        fewer if fewer < -LEAST => Expectation::Gain,
+        more if more > LEAST => Expectation::Harm,
+        same if same.is_finite() => Expectation::Nothing,
+        _ => Expectation::Open,
+    };
+    let rule = format!(
+        "batches/s {} -> {} ({} to {}), bytes a batch {} -> {}, requests/s -> {}; a gain is fewer batches, by more than {} %",
+        hone_format::measured(today.batches_per_s),
+        hone_format::measured(batches.value),
+        hone_format::measured(batches.low),
+        hone_format::measured(batches.high),
+        hone_format::measured(today.batch_bytes_mean),
+        hone_format::measured(predicted.batch_bytes_mean.value),
+        hone_format::measured(predicted.requests_per_s.value),
+        LEAST * 100.0
+    );
+    Some(LedgerEntry {
+        experiment: format!("batch whatif {}", found.topic),
+        change: format!("client: {}", found.change),
+        question: format!("What would {} make of the batches of {}?", found.change, found.topic),
+        rule: "The records of a window are replayed through the rules of the client that wrote them, once today comes out".to_owned(),
+        decision: "foretold".to_owned(),
+        why: format!(
+            "{} records over {} s, {} batches packed anew",
+            hone_format::count(found.records),
+            hone_format::measured(found.window_s),
+            hone_format::count(found.batches_packed)
+        ),
+        foretold: Some(Foretold { expected, rule, came_true: None }),
+        ..ledger::entry("batch whatif")
+    })
+}

@@ -1,0 +1,467 @@
+//! A comparison of two brokers: what is asked for, what then stands on its sides, and the run from its first look to its record.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use hone_compare::Plan;
+use hone_load::Security;
+use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Workload};
+use hone_tool::System;
+use serde::{Deserialize, Serialize};
+
+use crate::arm::{self, Arm, Place};
+use crate::drive::{Clock, Contest, compare};
+use crate::ending::{Usage, WayOn};
+use crate::folder::RunFolder;
+use crate::lever::{self, Lever, Set};
+use crate::meter::Metrics;
+use crate::places::Places;
+use crate::progress::Progress;
+use crate::run_context::{back_to, begun_with};
+use crate::settings::ComparisonSettings;
+use crate::standing::Standing;
+use crate::topics::{self, Topics, all_looked_after};
+use crate::{budget, change, left, targets};
+
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CompareSettings {
+    /// The builds of A.
+    pub a: Vec<String>,
+    /// Those of B; none when a change makes B.
+    pub b: Vec<String>,
+    /// What makes B of A.
+    pub change: Option<Change>,
+    /// Where the machine's files are.
+    pub host_root: PathBuf,
+    /// Where commands and their relative paths were meant.
+    pub working_folder: PathBuf,
+    /// Both arms at once or one after the other, where that is said.
+    pub mode: Option<Mode>,
+    /// Leave the arms of a duet where the scheduler puts them.
+    pub free: bool,
+    /// A/B pairs.
+    pub pairs: u32,
+    /// A/A pairs.
+    pub control_pairs: u32,
+    /// Most excluded pairs of each kind to measure again.
+    pub reserve: Option<u32>,
+    /// What the verdict hangs on.
+    pub primary: Metric,
+    /// The load.
+    pub workload: Workload,
+    /// All the time that the run may take.
+    pub budget_s: Option<f64>,
+    /// As a ratio above 1.
+    pub effect: Option<f64>,
+    /// End behind the pilot.
+    pub plan_only: bool,
+    /// Where metrics are read; of A alone where B has its own.
+    #[serde(default)]
+    pub metrics: Metrics,
+    /// Of B, where they are not those of A.
+    #[serde(default)]
+    pub b_metrics: Vec<String>,
+    /// What the run stands on; filled before the first window.
+    #[serde(default)]
+    pub standing: Option<Standing>,
+    /// How pairs are judged, which of them count, and how long starts may take.
+    #[serde(flatten)]
+    pub comparison: ComparisonSettings,
+}
+
+impl CompareSettings {
+    /// What a budget has to show.
+    pub fn wanted(&self) -> Option<budget::Wanted> {
+        Some(budget::Wanted { total_s: self.budget_s?, effect: self.effect })
+    }
+
+    /// What the windows of a pair take by themselves at least: a climb ends where the promise breaks.
+    pub fn least_windows_s(&self, mode: Mode) -> f64 {
+        self.workload.least_s() * if mode == Mode::Solo { 2.0 } else { 1.0 }
+    }
+
+    /// What stands on the two sides.
+    pub fn sides(&self, security: &Security) -> Result<Sides> {
+        let place = |text: &String| self.comparison.place(text);
+        let mut of_b = self.metrics.clone();
+        if !self.b_metrics.is_empty() {
+            of_b.urls.clone_from(&self.b_metrics);
+        }
+        self.metrics.check()?;
+        of_b.check()?;
+        let arms = |name: &str, places: Vec<Place>| {
+            let metrics = if name == "A" { &self.metrics } else { &of_b };
+            let several = places.len() > 1;
+            let name =
+                |number: usize| if several { format!("{name}{}", number + 1) } else { name.to_owned() };
+            let arm = |(number, place)| Arm {
+                name: name(number),
+                place,
+                security: security.clone(),
+                metrics: metrics.clone(),
+            };
+            places.into_iter().enumerate().map(arm).collect::<Vec<Arm>>()
+        };
+        let a = self.a.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let Some(change) = &self.change else {
+            let b = self.b.iter().map(place).collect::<Result<Vec<_>>>()?;
+            if a.iter().any(|place| matches!(place, Place::Address(_)) && b.contains(place)) {
+                bail!(Usage(format!(
+                    "A and B are the same broker, {}; for an A/A test start two, for a change of it see --change",
+                    self.a[0]
+                )));
+            }
+            let workloads = [self.workload.clone(), self.workload.clone()];
+            return Ok(Sides { builds: [arms("A", a), arms("B", b)], workloads, lever: None });
+        };
+        let place = a.first().context("A is missing")?;
+        let [a, b] = change::places(change, place)?;
+        Ok(Sides {
+            builds: [arms("A", vec![a]), arms("B", vec![b])],
+            workloads: change::workloads(change, &self.workload)?,
+            lever: Lever::of(change, &self.host_root, security),
+        })
+    }
+
+    /// The design of the pairs, as far as it is known before a pilot.
+    pub fn plan(&self, sides: &Sides) -> Result<Plan> {
+        let programs = sides.builds.iter().flatten().all(|arm| matches!(arm.place, Place::Program(_)));
+        let on_host = matches!(sides.lever, Some(Lever::Host { .. }));
+        let mode = match self.mode {
+            Some(mode) => mode,
+            None if programs && !on_host && self.primary != Metric::Capacity => Mode::Duet,
+            None => Mode::Solo,
+        };
+        if mode == Mode::Duet && (on_host || (self.change.is_some() && !programs)) {
+            let shared = if on_host { "machine" } else { "broker" };
+            bail!(Usage(format!(
+                "both arms share one {shared}, which can't be as it is and changed at the same time: use --mode solo"
+            )));
+        }
+        if mode == Mode::Duet && !programs && self.control_pairs > 0 {
+            bail!(Usage(
+                "in a duet, a broker that runs already has no twin for the A/A control: use --mode solo, give both arms as \
+                 commands, or go without a control (--control-pairs 0)"
+                    .to_owned()
+            ));
+        }
+        let builds = [0, 1].map(|side: usize| sides.builds[side].len() as u32);
+        // A budget's pairs come out of the pilot.
+        let pairs =
+            if self.budget_s.is_some() { builds.into_iter().fold(self.pairs, u32::max) } else { self.pairs };
+        Ok(Plan {
+            places: mode == Mode::Duet && programs && !self.free && Places::halves().is_some(),
+            builds,
+            refused: arm::refused(&sides.workloads, programs),
+            both_controls: self.change.is_none() && !programs,
+            reserve: self.reserve,
+            effect: self.effect_of_pairs(),
+            default_guards: true,
+            busy: self.metrics.are_read(),
+            ..self.comparison.plan(mode, self.primary, [pairs, self.control_pairs], &self.workload)
+        })
+    }
+
+    /// What a number of pairs has to be able to show. A budget has a plan of its own.
+    fn effect_of_pairs(&self) -> Option<f64> {
+        self.budget_s.is_none().then(|| self.effect.unwrap_or(hone_compare::USUAL_EFFECT))
+    }
+}
+
+/// What stands on the two sides.
+pub struct Sides {
+    builds: [Vec<Arm>; 2],
+    workloads: [Workload; 2],
+    lever: Option<Lever>,
+}
+
+impl Sides {
+    /// Whether nothing differs but chance.
+    fn are_alike(&self) -> bool {
+        let places = |side: usize| self.builds[side].iter().map(|arm| &arm.place);
+        self.workloads[0] == self.workloads[1] && self.lever.is_none() && places(0).eq(places(1))
+    }
+
+    /// Brokers that run already, each once.
+    fn addresses(&self) -> Vec<&str> {
+        let places = self.builds.iter().flatten().filter_map(|arm| match &arm.place {
+            Place::Address(address) => Some(address.as_str()),
+            Place::Program(_) => None,
+        });
+        places.collect::<BTreeSet<&str>>().into_iter().collect()
+    }
+
+    /// Where this run makes topics that no broker takes with it when it ends.
+    fn topics(&self) -> Vec<Topics> {
+        let prefix = topics::prefix("compare");
+        let topics = |address: &str| Topics { address: address.to_owned(), prefix: prefix.clone() };
+        self.addresses().into_iter().map(topics).collect()
+    }
+
+    /// What the change sets outside of the arms, for each of them.
+    fn sets(&self, change: Option<&Change>) -> [Vec<Set>; 2] {
+        let Some((lever, change)) = self.lever.as_ref().zip(change) else { return Default::default() };
+        [change.from.as_ref(), Some(&change.to)].map(|value| {
+            let set =
+                |value: &String| Set { lever: lever.clone(), value: value.clone(), was: change.was.clone() };
+            value.map(set).into_iter().collect()
+        })
+    }
+}
+
+const ASKED: &str = "asked.json";
+
+/// A comparison that was begun, or goes on.
+pub struct CompareRun {
+    asked: CompareSettings,
+    sides: Sides,
+    plan: Plan,
+    /// The run's folder.
+    pub folder: RunFolder,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Compared {
+    /// What the budget of these seconds could show: only a plan was asked for.
+    Planned(Pilot, f64),
+    /// All pairs, judged.
+    Judged(Box<Comparison>),
+}
+
+/// Looks at both sides, finds what can be refused before the first window, and makes the run's folder under `runs`. `may_change` is asked before a
+/// setting of the machine is changed.
+pub fn begin(
+    mut asked: CompareSettings,
+    runs: &Path,
+    may_change: &dyn Fn(&str) -> Result<()>,
+    security: &Security,
+    progress: &Progress,
+) -> Result<CompareRun> {
+    let sides = asked.sides(security)?;
+    if sides.are_alike() {
+        let line = "A and B are the same command: this A/A test shows how much two equal arms differ";
+        progress.line(line);
+    }
+    let plan = asked.plan(&sides)?;
+    hone_compare::plan(&plan)?;
+    sides.workloads.iter().try_for_each(hone_load::check)?;
+    if let Some(wanted) = asked.wanted() {
+        budget::check(&wanted, asked.least_windows_s(plan.mode), &plan)?;
+    }
+    left::tidied(runs, &sides.addresses(), security, progress)?;
+    check_cpu(&sides.builds, plan.primary)?;
+    asked.standing = Some(standing(&sides)?);
+    let folder = RunFolder::create(runs, "compare")?;
+    if let Some(change) = &mut asked.change {
+        change.was = try_lever(change, &sides, may_change, &folder, progress)?;
+        change::differs_from_what_was(change)?;
+    }
+    folder.write_note(ASKED, &asked)?;
+    Ok(CompareRun { asked, sides, plan, folder })
+}
+
+/// Opens a run that goes on after its last pair.
+pub fn resume(folder: &Path, security: &Security, progress: &Progress) -> Result<CompareRun> {
+    let folder = RunFolder::open(folder)?;
+    lever::put_back_left_over(folder.path(), security, progress)?;
+    let asked: CompareSettings = begun_with(&folder, ASKED, "compare")?;
+    back_to(&asked.working_folder)?;
+    // One who goes on wants the pairs and not the plan again.
+    let asked = CompareSettings { plan_only: false, ..asked };
+    let sides = asked.sides(security)?;
+    // What another run left would be measured on, too.
+    left::tidied(folder.home(), &sides.addresses(), security, progress)?;
+    if let Some(then) = &asked.standing {
+        then.same_as(&standing(&sides)?, folder.path())?;
+    }
+    let plan = asked.plan(&sides)?;
+    Ok(CompareRun { asked, sides, plan, folder })
+}
+
+/// Puts back what a run that was killed left set, and deletes the topics that it left.
+pub fn undo(folder: &Path, security: &Security, progress: &Progress) -> Result<()> {
+    if !folder.join(ASKED).is_file() && !folder.join(lever::UNDO).is_file() {
+        bail!(Usage(format!(
+            "{} is no folder of a run, so nothing was looked at and nothing put back\n  next: name the folder that the run told when it began",
+            folder.display()
+        )));
+    }
+    let was_set = lever::put_back_left_over(folder, security, progress)?;
+    let run = RunFolder::open(folder)?;
+    let _held = run.held()?;
+    let had_topics = topics::sweep(&run, security, progress)?;
+    if !was_set && !had_topics {
+        progress.line(&format!("{} left nothing set", folder.display()));
+    }
+    Ok(())
+}
+
+impl CompareRun {
+    /// Measures what is not measured yet, judges, and shows it by `show`. `headline` is what a pilot says of the rest of the budget.
+    pub fn finish<T>(
+        self,
+        headline: fn(&Pilot) -> String,
+        security: &Security,
+        progress: &Progress,
+        show: impl FnOnce(Compared) -> Result<T>,
+    ) -> Result<T> {
+        let Self { asked, sides, plan, folder } = self;
+        let (asked, plan, folder) = (&asked, &plan, &folder);
+        let _held = folder.held()?;
+        left::clean_up(folder.path(), progress)?;
+        let runner = System::new(folder.join("logs"))?;
+        let _noting = left::noted(folder)?;
+        let sets = sides.sets(asked.change.as_ref());
+        let topics = sides.topics();
+        let mut contest = Contest {
+            names: ["A", "B"].map(str::to_owned),
+            builds: sides.builds,
+            workloads: sides.workloads,
+            most_saved: None,
+            change: asked.change.clone(),
+            sets,
+            design: hone_compare::plan(plan)?,
+            pilot: None,
+            clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
+            storage: asked.comparison.storage.clone(),
+            lateness_limit_us: asked.comparison.lateness_limit_us,
+            topic: match topics.first() {
+                Some(Topics { prefix, .. }) => {
+                    hone_load::Topic::Named { prefix: prefix.clone(), keep: false }
+                }
+                None => hone_load::Topic::Fresh,
+            },
+            folder,
+            prefix: String::new(),
+            runner: &runner,
+            machine: hone_host::observe::machine(Path::new("/")),
+        };
+        progress.line(&format!("Run folder: {}", folder.path().display()));
+        let work = || match planned(asked, plan, &mut contest, headline, progress)? {
+            Some(pilot) if asked.plan_only => {
+                show(Compared::Planned(pilot, asked.budget_s.unwrap_or_default()))
+            }
+            _ => {
+                let comparison = compare(&contest, progress)?;
+                folder.write_record("comparison.json", comparison.clone())?;
+                show(Compared::Judged(Box::new(comparison)))
+            }
+        };
+        let result = all_looked_after(folder, &topics, security, progress, work);
+        let kept = folder.join("pairs").exists();
+        if kept { WayOn::behind(result, "compare", folder) } else { result }
+    }
+}
+
+fn standing(sides: &Sides) -> Result<Standing> {
+    Standing::now(sides.builds.iter().flatten(), sides.workloads.iter())
+}
+
+/// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first
+/// A/B window.
+fn planned(
+    asked: &CompareSettings,
+    plan: &Plan,
+    contest: &mut Contest<'_>,
+    headline: fn(&Pilot) -> String,
+    progress: &Progress,
+) -> Result<Option<Pilot>> {
+    let (Some(wanted), Some(clock)) = (asked.wanted(), contest.clock) else {
+        // A design that is on the disk is the one that counts.
+        if let Some(design) = contest.folder.read_note("design.json")? {
+            contest.design = design;
+        }
+        return Ok(None);
+    };
+    let earlier: (Option<Design>, Option<Pilot>) =
+        (contest.folder.read_note("design.json")?, contest.folder.read_note("pilot.json")?);
+    let (design, pilot) = match earlier {
+        (Some(design), Some(pilot)) => (design, pilot),
+        _ => {
+            contest.design = budget::pilot_design(plan)?;
+            contest.folder.write_note("pilot-design.json", &contest.design)?;
+            progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
+            let measured = budget::measure_pilot(contest, plan, &wanted, progress)?;
+            let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
+            contest.folder.write_note("pilot.json", &pilot)?;
+            contest.folder.write_note("design.json", &design)?;
+            (design, pilot)
+        }
+    };
+    progress.line(&headline(&pilot));
+    contest.design = design;
+    contest.pilot = Some(pilot.clone());
+    Ok(Some(pilot))
+}
+
+/// The clock of this attempt; what earlier ones took is on the disk.
+fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
+    let mut earlier_s = 0.0;
+    for index in 0.. {
+        let note = format!("pairs/{index:03}.json");
+        let Some(pair) = folder.read_note::<PairOutcome>(&note)? else { break };
+        earlier_s += pair.took_s;
+    }
+    Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
+}
+
+/// A setting is tried for a moment; this is for the case that the process ends in it.
+const GUARD_OF_A_TRIAL: Duration = Duration::from_secs(60);
+
+/// Shows a change of the world outside, asks where it is the machine's, and tries it once: what is refused is refused now,
+/// and not after an hour of control pairs. Answers what is in force now.
+fn try_lever(
+    change: &Change,
+    sides: &Sides,
+    may_change: &dyn Fn(&str) -> Result<()>,
+    folder: &RunFolder,
+    progress: &Progress,
+) -> Result<Option<String>> {
+    let Some(lever) = &sides.lever else { return Ok(None) };
+    let address = match (&sides.builds[0][0].place, lever) {
+        (Place::Address(address), _) => address.as_str(),
+        (Place::Program(_), Lever::Host { .. }) => "",
+        (Place::Program(_), Lever::Cluster { .. }) => return Ok(None),
+    };
+    let now = lever.now(address)?;
+    let first = change.from.as_ref().unwrap_or(&now);
+    if *first == change.to {
+        bail!(Usage(format!("{}.{} is `{now}` already: nothing would differ", change.kind, change.name)));
+    }
+    let what = format!(
+        "{}.{}: {first} -> {} for B's windows, and back to {now}",
+        change.kind, change.name, change.to
+    );
+    if matches!(lever, Lever::Host { .. }) {
+        may_change(&what)?;
+    }
+    progress.line(&format!("Change: {what}"));
+    lever.set(&change.to, address, folder.path(), Some(&now), Some(GUARD_OF_A_TRIAL))?.end(Ok(()))?;
+    Ok(Some(now))
+}
+
+/// For each arm that is a broker which runs already: what decides can be read from here.
+fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
+    builds.iter().flatten().try_for_each(|arm| match &arm.place {
+        Place::Address(address) => {
+            arm.metrics.check_readable()?;
+            targets::check_cpu(address, &arm.security, primary, "say --primary latency-p50")
+        }
+        Place::Program(_) => Ok(()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn random_arrivals_promise_fewer_requests_than_even_ones() {
+        let mut workload = crate::spec::WorkloadFile::default().named("w").unwrap();
+        assert_eq!(workload.requests_per_window(), Some(4_787));
+        workload.schedule = hone_record::Schedule::Uniform;
+        assert_eq!(workload.requests_per_window(), Some(5_000));
+    }
+}

@@ -1,0 +1,186 @@
+//! The ledgers of many hosts in one place: pushed there, where each only grows, and made one.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use hone_ledger::{Checked, Ledger, Line};
+use hone_store::Store;
+
+use crate::archive;
+use hone_document::ledger::{PulledLedgers, PushedLedger};
+use hone_experiment::progress::Progress;
+
+/// Of a host's ledger in its place.
+const ENDING: &str = ".jsonl";
+
+/// Somebody who is quicker so many times in a row is no neighbour that pushes the same ledger.
+const MOST_TRIES: u32 = 5;
+
+/// What bytes hold, as a ledger of their own.
+fn read(bytes: &[u8], name: &str) -> Result<Checked> {
+    let checked = Ledger::check_bytes(bytes);
+    if let Some(fault) = checked.faults.first() {
+        bail!(
+            "{name} is not as it was written: line {}, {}\n  next: look at it with hone ledger verify",
+            fault.line,
+            fault.meaning.words()
+        );
+    }
+    Ok(checked)
+}
+
+/// Puts a host's ledger into a place, with the record files that its entries rest on where they are wanted.
+pub fn push(
+    path: &Path,
+    (to, host): (&str, String),
+    with_records: bool,
+    progress: &Progress,
+) -> Result<PushedLedger> {
+    // Held while it is read: no entry is half there.
+    let bytes = Ledger::at(path).bytes()?;
+    let own = read(&bytes, &path.display().to_string())?;
+    let store = Store::open(to)?;
+    let growing = Growing { store: &store, name: format!("{host}{ENDING}"), path, lines: &own.lines };
+    let push_records = || archive::push(&store, path, &own.lines, progress);
+    let (new_entries, records) = growing.put(&bytes, || with_records.then(push_records).transpose())?;
+    let (path, entries) = (path.display().to_string(), own.lines.len());
+    Ok(PushedLedger { path, host, entries, new_entries, records })
+}
+
+/// A ledger on its way to a place where it only grows.
+struct Growing<'a> {
+    store: &'a Store,
+    name: String,
+    path: &'a Path,
+    lines: &'a [Line],
+}
+
+impl Growing<'_> {
+    /// Puts it over the one that is there, which has no entry that it has not; answers how many are new there, and what came of what is done
+    /// before: entries rest on it.
+    ///
+    /// That may take long, and another process may push under this name meanwhile. So it is put only over what was looked at, and whoever is
+    /// late looks again.
+    fn put<T>(&self, bytes: &[u8], before: impl FnOnce() -> Result<T>) -> Result<(usize, T)> {
+        let mut seen = self.store.look(&self.name)?;
+        let mut new_entries = self.new_beside(seen.as_ref().map(|found| found.bytes.as_slice()))?;
+        let done = before()?;
+        let mut tries = 0;
+        while new_entries > 0 && !self.store.put_over(&self.name, seen.as_ref(), bytes.to_vec())? {
+            tries += 1;
+            if tries == MOST_TRIES {
+                bail!(
+                    "{} in {} was written by somebody else {MOST_TRIES} times while this ledger was pushed; nothing of it was replaced\n  next: run \
+                     the same command again, and let one process at a time push as this host",
+                    self.name,
+                    self.store.address()
+                );
+            }
+            seen = self.store.look(&self.name)?;
+            new_entries = self.new_beside(seen.as_ref().map(|found| found.bytes.as_slice()))?;
+        }
+        Ok((new_entries, done))
+    }
+
+    /// How many entries are not in what is there.
+    fn new_beside(&self, there: Option<&[u8]>) -> Result<usize> {
+        let (name, address, path) = (&self.name, self.store.address(), self.path.display());
+        let Some(there) = there else { return Ok(self.lines.len()) };
+        let there = read(there, &format!("{name} in {address}"))?;
+        let hashes: HashSet<&str> = self.lines.iter().map(|line| line.hash.as_str()).collect();
+        let lost = there.lines.iter().filter(|line| !hashes.contains(line.hash.as_str())).count();
+        if lost > 0 {
+            bail!(
+                "{name} in {address} has {lost} entries that {path} has not: it is another ledger, or was cut\n  next: say another name by --host, or \
+                 take them in first (hone ledger pull {address} --output {path})"
+            );
+        }
+        Ok(self.lines.len() - there.lines.len())
+    }
+}
+
+/// Makes one ledger of those of all hosts, with the record files that their entries rest on where they are wanted.
+pub fn pull(place: &str, output: &Path, with_records: bool, progress: &Progress) -> Result<PulledLedgers> {
+    let store = Store::open(place)?;
+    let names: Vec<String> = store.names()?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
+    if names.is_empty() {
+        bail!(
+            "{} has no ledger\n  next: hone ledger push --to {} on each host",
+            store.address(),
+            store.address()
+        );
+    }
+    if let Some(folder) = output.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    }
+    let ledger = Ledger::at(output);
+    let mut copies = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        progress.doing(&format!("take {} of {}", at + 1, names.len()));
+        let told = format!("{name} in {}", store.address());
+        let bytes = store.get(name)?.with_context(|| format!("{told} is gone"))?;
+        // All are looked at before anything is written.
+        let lines = read(&bytes, &told)?.lines;
+        copies.push((name.trim_end_matches(ENDING).to_owned(), bytes, lines, told));
+    }
+    let (mut hosts, mut lines_of_hosts) = (Vec::new(), Vec::new());
+    for (host, bytes, lines, told) in copies {
+        hosts.push((host, lines.len(), ledger.take_in(&bytes, &told)?));
+        lines_of_hosts.push(lines);
+    }
+    let pulled_records = || archive::pull(&store, output, &lines_of_hosts, progress);
+    let records = with_records.then(pulled_records).transpose()?;
+    let entries = ledger.read()?.lines.len();
+    Ok(PulledLedgers { path: output.display().to_string(), hosts, entries, records })
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::LedgerEntry;
+
+    use super::*;
+
+    fn entry(ledger: &Ledger, at_unix_ms: u64) {
+        ledger.append(&LedgerEntry { at_unix_ms, ..LedgerEntry::default() }).unwrap();
+    }
+
+    /// Pushes a ledger of three entries, and another process its own one, in between: what came of it, and how many entries are there.
+    fn push_while(other: impl Fn(&Ledger) -> Vec<u8>) -> (Result<usize>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("place").to_str().unwrap()).unwrap();
+        let path = folder.path().join("own.jsonl");
+        let own = Ledger::at(&path);
+        (0..3).for_each(|at| entry(&own, at));
+        let bytes = own.bytes().unwrap();
+        let lines = read(&bytes, "own").unwrap().lines;
+        let growing = Growing { store: &store, name: "a.jsonl".to_owned(), path: &path, lines: &lines };
+        let quicker = || Ok(store.put("a.jsonl", other(&own))?);
+        let pushed = growing.put(&bytes, quicker).map(|(new_entries, ())| new_entries);
+        let there = read(&store.get("a.jsonl").unwrap().unwrap(), "a").unwrap().lines.len();
+        (pushed, there)
+    }
+
+    #[test]
+    fn a_push_takes_nothing_away_that_came_while_it_went_on() {
+        let another_ledger = |_: &Ledger| {
+            let folder = tempfile::tempdir().unwrap();
+            let ledger = Ledger::at(folder.path().join("other.jsonl"));
+            (10..14).for_each(|at| entry(&ledger, at));
+            ledger.bytes().unwrap()
+        };
+        let (refused, there) = push_while(another_ledger);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("has 4 entries that"), "{refused}");
+        assert_eq!(there, 4, "what came meanwhile is gone");
+
+        let beginning = |own: &Ledger| {
+            let bytes = own.bytes().unwrap();
+            let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+            bytes[..=end].to_vec()
+        };
+        assert!(matches!(push_while(beginning), (Ok(2), 3)));
+        assert!(matches!(push_while(|own| own.bytes().unwrap()), (Ok(0), 3)));
+    }
+}

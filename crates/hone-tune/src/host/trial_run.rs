@@ -1,0 +1,130 @@
+//! A trial of a host's knobs from the settings to the record: begun, gone on with, measured.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_host::profile::{self, Only, Profile, Wish};
+use hone_load::Security;
+use hone_record::HostTrial;
+use hone_tool::System;
+
+use super::trial::{ASKED, HostTrialSettings, Session};
+use hone_experiment::ending::Usage;
+use hone_experiment::folder::RunFolder;
+use hone_experiment::host_plan::profile;
+use hone_experiment::progress::Progress;
+use hone_experiment::run_context::{back_to, begun_with};
+use hone_experiment::standing::Standing;
+
+/// The profile's name and its wishes with those of the command line.
+pub fn wanted(named: Option<&str>, sets: &[String]) -> Result<(String, Profile)> {
+    let name = match (named, sets) {
+        (Some(name), _) => Some(name),
+        (None, []) => Some("latency"),
+        (None, _) => None,
+    };
+    let empty = || Profile { about: "what was asked for".to_owned(), knobs: Vec::new() };
+    let mut wanted = name.map(profile).transpose()?.unwrap_or_else(empty);
+    for set in sets {
+        let (knob, value) = set.split_once('=').ok_or_else(|| {
+            Usage(format!("--set `{set}` has no `=`; write KNOB=VALUE, as in vm.dirty_ratio=10"))
+        })?;
+        let wish = Wish {
+            name: knob.trim().to_owned(),
+            value: value.trim().to_owned(),
+            reason: "asked for".to_owned(),
+            source: "the command line".to_owned(),
+            at_least: false,
+            only: Only::All,
+        };
+        wanted.knobs.retain(|other| other.name != wish.name);
+        wanted.knobs.push(wish);
+    }
+    let title = name.unwrap_or("the command line").to_owned();
+    let wanted = profile::checked(&title, wanted).map_err(|error| Usage(error.to_string()))?;
+    Ok((title, wanted))
+}
+
+/// What the run can't say.
+pub fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool) -> Vec<String> {
+    let mut limits = vec![match asked.data {
+        Some(_) => format!(
+            "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for \
+             longer is not seen.",
+            hone_format::exact(asked.workload.duration_s)
+        ),
+        None => {
+            "The data's folder was not named (--data): nothing is written back between windows, so a window may pay for the one before."
+                .to_owned()
+        }
+    }];
+    if !is_program {
+        limits.push(
+            "The broker ran before and goes on running: what matters only to new memory or new sockets was not tried, and topics of \
+             earlier windows may still be deleted behind the scenes."
+                .to_owned(),
+        );
+    }
+    if !asked.acks.is_empty() {
+        let classes: Vec<String> =
+            asked.acks.iter().map(|acks| format!("acks={}", hone_format::acks(*acks))).collect();
+        limits.push(format!(
+            "{} are promises of different strength (durability classes). Each row is judged against its own class only: a difference between \
+             classes is the price of a promise, and no tuning.",
+            classes.join(", ")
+        ));
+    }
+    limits.extend(obstacles.iter().cloned());
+    limits
+}
+
+/// Makes the folder of a run whose settings are whole.
+pub fn begin(asked: &mut HostTrialSettings, runs: &Path, security: &Security) -> Result<RunFolder> {
+    if asked.candidates.is_empty() {
+        bail!("nothing is left to try:\n{}", hone_document::host_trial::untried(&asked.untried));
+    }
+    if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
+        bail!(Usage(format!("--data {} is no folder", data.display())));
+    }
+    let folder = RunFolder::create(runs, "host-try")?;
+    asked.standing = Some(standing(asked, security)?);
+    folder.write_note(ASKED, asked)?;
+    Ok(folder)
+}
+
+/// The settings of a run that goes on, which stands on the same as it did.
+pub fn resume(folder: &RunFolder, security: &Security) -> Result<HostTrialSettings> {
+    let asked: HostTrialSettings = begun_with(folder, ASKED, "host try")?;
+    back_to(&asked.working_folder)?;
+    if let Some(then) = &asked.standing {
+        then.same_as(&standing(&asked, security)?, folder.path())?;
+    }
+    Ok(asked)
+}
+
+fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> {
+    Standing::now([asked.arm(security)?].iter(), std::iter::once(&asked.workload))
+}
+
+/// Measures what is not measured yet, and keeps record and Markdown. Answers where the record is, too.
+pub fn measured(
+    asked: &HostTrialSettings,
+    folder: &RunFolder,
+    security: &Security,
+    progress: &Progress,
+) -> Result<(HostTrial, PathBuf)> {
+    let runner = System::new(folder.join("logs"))?;
+    let (windows, seconds) = asked.cost();
+    progress.line(&format!(
+        "Run folder: {}\n{windows} windows, about {:.0} minutes",
+        folder.path().display(),
+        (seconds / 60.0).ceil()
+    ));
+    let session = Session { asked, folder, security, runner: &runner, progress };
+    let trial = session.run().with_context(|| {
+        format!("go on after the last round with: hone host try --resume {}", folder.path().display())
+    })?;
+    let record = folder.write_record("host-trial.json", trial.clone())?;
+    folder.write_text("host-trial.md", &hone_document::host_trial::markdown(&trial))?;
+    Ok((trial, record))
+}

@@ -1,0 +1,34 @@
+//! First files of a project or a cluster: where they go, and that none is written over.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The name of a file without its folder.
+pub(crate) fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The file that is named, or one of this name here.
+pub(crate) fn output_file(named: Option<&Path>, usual: &str) -> Result<PathBuf> {
+    let here = std::env::current_dir().context("the working directory is gone")?;
+    Ok(here.join(named.unwrap_or(Path::new(usual))))
+}
+
+/// Writes a file that was not there before.
+pub(crate) fn write_new(file: &Path, text: &str) -> Result<()> {
+    let mut new = match OpenOptions::new().write(true).create_new(true).open(file) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "{} is there already, and is left as it is\n  next: name another file by --output, or move that one away",
+            file.display()
+        ),
+        other => other.with_context(|| format!("{} can't be written", file.display()))?,
+    };
+    new.write_all(text.as_bytes()).with_context(|| {
+        // Half a file would keep the next attempt from writing a whole one.
+        let _ = std::fs::remove_file(file);
+        format!("{} can't be written", file.display())
+    })
+}

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::{Block, Edge, Object, Part, Run};
+use super::run::{Block, Edge, Object, Part, Run};
 use crate::branch::{self, Decoded, Way};
 use crate::image::Image;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Block, Edge, Object, Part, Run, Simulated, Window};
+use super::run::{Block, Edge, Object, Part, Run, Simulated, Window};
 use crate::cache::MODELS;
 use crate::image::Image;
 use crate::trace::{Thread, Trace, Translated};

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 
-use super::{PerfFault, hex, text_at, u16_at, u32_at, u64_at};
+use super::bytes::{hex, text_at, u16_at, u32_at, u64_at};
+use super::fault::PerfFault;
 
 /// The head of a file; that of a pipe is shorter.
 const HEAD_BYTES: usize = 104;

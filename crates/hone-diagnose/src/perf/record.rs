@@ -1,7 +1,7 @@
 //! One record (`linux/perf_event.h`, `tools/lib/perf/include/perf/event.h`).
 
+use super::bytes::{hex, text_at, u16_at, u32_at, u64_at};
 use super::head::Head;
-use super::{hex, text_at, u16_at, u32_at, u64_at};
 
 // Types.
 const MMAP: u32 = 1;

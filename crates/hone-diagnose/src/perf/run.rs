@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::tally::is_file;
-use super::{Lying, Samples, Thread};
+use super::samples::{Lying, Samples, Thread, is_file};
 use crate::image::Image;
 use crate::model::{Block, Object, Part, Run};
 

@@ -9,7 +9,8 @@ use serde_json::{Deserializer, Map, Value};
 use super::category::category;
 use super::number::decimal;
 use super::pmu::{NO_PMU_NAMED, Pmus, of_event, of_group};
-use super::{Reading, Unread};
+use super::reading::Reading;
+use super::unread::Unread;
 
 /// Keys under which perf names what a value is of.
 const SCOPES: [&str; 9] = ["thread", "cgroup", "cpu", "core", "cache", "cluster", "die", "socket", "node"];

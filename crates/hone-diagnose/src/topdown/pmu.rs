@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hone_record::Category;
 
-use super::Reading;
+use super::reading::Reading;
 
 /// Of values that perf prints once more without saying of which PMU they are.
 pub(super) const NO_PMU_NAMED: &str = "no PMU named, probably cpu_atom";

@@ -5,7 +5,7 @@ use std::fmt;
 
 use hone_record::{Category, Slots};
 
-use super::{Output, Reading};
+use super::reading::{Output, Reading};
 
 /// The categories of level 1 are all there is: their sum may miss 100 % by rounding and by counters that take turns.
 /// Source: values published for Arm sum to 100.3, for perf's own examples to 100.0; Hone's choice.

@@ -9,7 +9,7 @@ use super::category::category;
 use super::columns::{Column, Word, columns, line_up, words};
 use super::number::decimal;
 use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
-use super::{Printed, Reading};
+use super::reading::{Printed, Reading};
 
 /// `68.7 %  tma_backend_bound`, `32.9% frontend bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {

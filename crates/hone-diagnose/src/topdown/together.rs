@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hone_record::Category;
 
-use super::{Output, Reading};
+use super::reading::{Output, Reading};
 
 /// What was read of a run, of which a text has several.
 pub(super) struct Named<'a> {

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use hone_record::Category;
 use regex::Regex;
 
-use super::Reading;
 use super::category::category;
 use super::number::decimal;
+use super::reading::Reading;
 
 /// The areas in front of a node.
 const AREAS: [&str; 6] = ["FE", "BE", "BE/Mem", "BE/Core", "BAD", "RET"];

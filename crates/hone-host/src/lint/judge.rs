@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::course::{Course, next_boot, one_blank, value_of};
+use super::finding::{Defect, Finding, Lint, NotUnderstood, Role, Setting};
 use super::imagined::Taken;
-use super::run::{Event, UNKNOWN, What};
-use super::stated::ANY;
-use super::texts::{Kind, unit_values};
-use super::{
-    Course, Defect, Finding, Lint, NotUnderstood, Role, Setting, name_of, next_boot, one_blank, sweep,
-    value_of,
-};
+use super::piece::{Kind, Piece};
+use super::run::{Event, What};
+use super::stated::{ANY, UNKNOWN, name_of, unit_values};
+use super::sweep;
 use crate::disks::{DataPath, look};
 use crate::glob::is_meant;
 use crate::kernel::Kernel;
@@ -323,7 +322,7 @@ const TITLES: [&str; 8] =
 impl Course<'_> {
     /// Whether a line speaks of settings that others set: words for other commands, titles, and what a guide says around its blocks.
     fn gives_words(&self, file: &str, line: &str, lines: [usize; 2]) -> bool {
-        let is_inside = |piece: &super::Piece| {
+        let is_inside = |piece: &Piece| {
             let end = piece.line + piece.text.lines().count();
             piece.file == file && (piece.line..end).contains(&lines[0])
         };

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::finding::Role;
+use super::piece::{Kind, Parts, Piece};
 use super::run::LONGEST_TEXT;
 use super::stated::Form;
-use super::texts::{Kind, Parts, Piece, role_of};
+use super::texts::{self, role_of};
 use super::yaml::{Node, Value, documents};
-use super::{Role, texts};
 
 /// The parts of a text of YAML whose first line is `first_line` of its file.
 pub(super) fn parts(
@@ -204,7 +205,7 @@ impl Reader<'_> {
         }
         let target = of.get("sysctl_file").and_then(Node::text).and_then(|text| self.filled(text, None));
         let target = target.unwrap_or_else(|| "/etc/sysctl.conf".to_owned());
-        let target = super::run::normal(&target);
+        let target = super::paths::normal(&target);
         let items = self.items(task);
         if items.is_empty() {
             self.unread(of.line, "a loop goes over values of another file: pass that file, too".to_owned());
@@ -389,7 +390,7 @@ impl Reader<'_> {
     /// A task of `ini_file`.
     fn ini_file(&mut self, of: &Node) {
         let text = |key: &str| of.get(key).and_then(Node::text);
-        let path = text("path").or_else(|| text("dest")).and_then(super::run::normal);
+        let path = text("path").or_else(|| text("dest")).and_then(super::paths::normal);
         if let (Some(path), Some(section), Some(option)) = (path, text("section"), text("option")) {
             let line = format!("[{section}]\n{option}={}\n", text("value").unwrap_or_default());
             self.put(of.line, Kind::File { path, append: true }, line);
@@ -474,7 +475,7 @@ impl Reader<'_> {
         let Some(path) = text("dest").or_else(|| text("path")) else { return };
         let source = text("src");
         let name = source.as_deref().and_then(|source| source.rsplit('/').next()).unwrap_or_default();
-        let Some(mut path) = super::run::normal(&path) else { return };
+        let Some(mut path) = super::paths::normal(&path) else { return };
         if source.is_some() && name.is_empty() {
             return self.folder(of);
         }
@@ -523,7 +524,7 @@ impl Reader<'_> {
 
     /// A file of cloud-init or Butane.
     fn file(&mut self, of: &Node) {
-        let Some(path) = of.get("path").and_then(Node::text).and_then(super::run::normal) else { return };
+        let Some(path) = of.get("path").and_then(Node::text).and_then(super::paths::normal) else { return };
         let content = of.get("content").or_else(|| of.get("contents").and_then(|node| node.get("inline")));
         let append = is_true(of.get("append"));
         match content.and_then(|node| Some((node.line, node.text()?))) {

@@ -5,7 +5,7 @@
 pub(super) struct Mention {
     /// Its line, 1 being the first.
     pub(super) line: usize,
-    /// As [`super::name_of`] would name it.
+    /// As [`super::stated::name_of`] would name it.
     pub(super) name: String,
 }
 

@@ -1,75 +1,10 @@
 //! What kind of text a file is, and the parts of a guide that are commands.
 
+use super::finding::Role;
+use super::piece::{Kind, Parts, Piece};
 use super::run::takes_back;
 use super::stated::{Form, is_setting_line};
-use super::{Role, of_yaml, sweep};
-
-/// What a text is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
-    Script,
-    /// Lines that set something by themselves, and where they would lie.
-    Settings(Form, Option<String>),
-    /// A text that is put into a file.
-    File {
-        path: String,
-        append: bool,
-    },
-    /// Sysctls of a container, as lines of sysctl.d.
-    Container,
-}
-
-/// A text of one kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// The file that it is of.
-    pub(super) file: String,
-    /// Its first line there.
-    pub(super) line: usize,
-    pub(super) kind: Kind,
-    pub(super) role: Role,
-    pub(super) text: String,
-    /// Whether it is of a guide: lines of sysctl.d among commands are meant for people there.
-    pub(super) is_guide: bool,
-    /// Whether a container without privileges runs it.
-    pub(super) is_bound: bool,
-    /// Why it does nothing at all, if so.
-    pub(super) void: Option<String>,
-}
-
-impl Piece {
-    /// A piece that its owner runs on the host itself.
-    pub(super) fn new(file: &str, line: usize, kind: Kind, role: Role, text: impl Into<String>) -> Self {
-        let (file, text) = (file.to_owned(), text.into());
-        Self { file, line, kind, role, text, is_guide: false, is_bound: false, void: None }
-    }
-}
-
-/// The parts of a file, and what of it could not be read at all.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    pub(super) pieces: Vec<Piece>,
-    /// Lines and why.
-    pub(super) unread: Vec<(usize, String)>,
-    /// Lines that set nothing, whatever they name.
-    pub(super) followed: Vec<usize>,
-    /// Other texts that these parts hold already.
-    pub(super) used: Vec<String>,
-    /// Whether it is a text for people, in which a `#` is no remark.
-    pub(super) is_prose: bool,
-    /// Whether one value may stand on several lines.
-    pub(super) is_yaml: bool,
-}
-
-impl Parts {
-    /// Adds those of a part of the same text.
-    fn add(&mut self, more: Self) {
-        self.pieces.extend(more.pieces);
-        self.unread.extend(more.unread);
-        self.followed.extend(more.followed);
-        self.used.extend(more.used);
-    }
-}
+use super::{of_yaml, sweep};
 
 fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
@@ -447,41 +382,6 @@ fn here_end(command: &str) -> Option<String> {
     Some(word.trim_matches(['\'', '"', '\\']).to_owned()).filter(|word| !word.starts_with('<'))
 }
 
-/// The commands that a unit runs when it starts, each with its line, as a shell would read them. A backslash at a line's end joins
-/// lines (systemd.syntax(7)), and a `$$` is a `$`.
-pub(super) fn unit_commands(text: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    let mut lines = text.lines().enumerate();
-    while let Some((at, line)) = lines.next() {
-        let Some((key, value)) = line.trim().split_once('=') else { continue };
-        let mut command = value.trim().to_owned();
-        while command.ends_with('\\') {
-            command.pop();
-            command += lines.next().map_or("", |(_, line)| line.trim_end());
-        }
-        if matches!(key.trim_end(), "ExecStartPre" | "ExecStart" | "ExecStartPost") {
-            let command = command.trim_start_matches(['-', '+', '!', '@', ':']).replace("$$", "$");
-            found.push((at + 1, command));
-        }
-    }
-    found
-}
-
-/// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.
-pub(super) fn unit_values(text: &str, key: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    for line in text.lines().map(str::trim) {
-        let Some(value) = line.strip_prefix(key).and_then(|rest| rest.trim_start().strip_prefix('=')) else {
-            continue;
-        };
-        if value.trim().is_empty() {
-            values.clear();
-        }
-        values.push(value.trim().to_owned());
-    }
-    values
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -562,7 +462,7 @@ mod tests {
     proptest! {
         #[test]
         fn foreign_texts_do_no_harm(text in "\\PC*", like in "[`~#a-z =\n]{0,80}") {
-            let _ = (parts("a.md", &text, &[]), parts("a.md", &like, &[]), parts("a", &text, &[]), unit_values(&text, "After"));
+            let _ = (parts("a.md", &text, &[]), parts("a.md", &like, &[]), parts("a", &text, &[]), super::super::stated::unit_values(&text, "After"));
         }
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustls::{ClientConfig, ClientConnection};
 
-use super::{Security, login, tls};
+use super::options::Security;
+use super::{login, tls};
 use crate::clock::stamp_arrivals;
 use crate::error::LoadError;
 use crate::line::Line;

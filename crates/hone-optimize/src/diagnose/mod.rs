@@ -5,7 +5,7 @@ pub(crate) mod found;
 pub mod gate;
 pub mod gate_text;
 mod live;
-mod sampled;
+pub(crate) mod sampled;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use hone_tool::{Call, Runner, interrupt};
 
 use crate::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
 use crate::heat;
+use found::notes_of;
 use hone_experiment::arm::find_program;
 use hone_experiment::folder::RunFolder;
 
@@ -245,26 +246,4 @@ fn share_of(layout: &CodeLayout, program: &Path) -> f64 {
     let is_own = |path: &&str| Path::new(path) == own;
     let objects = layout.objects.iter();
     objects.filter(|object| object.path.as_deref().filter(is_own).is_some()).map(|object| object.share).sum()
-}
-
-/// Files that could not be read as code, and code of no file.
-fn notes_of(run: &Run) -> Vec<String> {
-    let mut notes = Vec::new();
-    for object in &run.objects {
-        match &object.image {
-            None if object.path.ends_with(" (deleted)") => notes.push(format!(
-                "{} was removed while it ran: its code is counted by its place in the file, without names",
-                object.path.trim_end_matches(" (deleted)")
-            )),
-            None => notes.push(format!(
-                "{} can't be read: its code is counted by its place in the file, without names",
-                object.path
-            )),
-            Some(image) if image.is_stripped() => {
-                notes.push(format!("{} has no symbols: its code is counted without names", object.path));
-            }
-            Some(_) => {}
-        }
-    }
-    notes
 }

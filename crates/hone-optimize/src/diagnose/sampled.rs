@@ -12,8 +12,7 @@ use hone_record::{
     CodeSplit, Diagnosis, Evidence, Footprint, Lever, Watched, WatchedFunction, WatchedThread, demangled,
 };
 
-use super::found::image;
-use super::notes_of;
+use super::found::{image, notes_of};
 
 /// Threads that are told alone.
 pub(super) const MOST_THREADS: usize = 8;

@@ -94,7 +94,7 @@ pub fn topic_load(
         let first = if first < 0 { *end } else { first.max(*begin) };
         sums.read(topic, *partition, &mut leader, first..*end, from_ms)?;
     }
-    let mut load = sums.told(topic, ends.len() as u32)?;
+    let mut load = sums.into_topic_load(topic, ends.len() as u32)?;
     load.notes.extend(from_the_future(topic, newest_ms, now_ms()));
     Ok(load)
 }
@@ -233,7 +233,7 @@ impl Sums {
         }
     }
 
-    fn told(mut self, topic: &str, partitions: u32) -> Result<TopicLoad, LoadError> {
+    fn into_topic_load(mut self, topic: &str, partitions: u32) -> Result<TopicLoad, LoadError> {
         if self.times_ns.is_empty() {
             return Err(wrong(format!("topic {topic} holds no records of that time")));
         }
@@ -270,7 +270,7 @@ mod tests {
         sums.add(&built(Codec::Lz4, Some(b"k1"), &[900, 1_000, 1_001]), all.clone(), 1_000).unwrap();
         sums.add(&built(Codec::None, None, &[1_500]), all.clone(), 1_000).unwrap();
         assert_eq!(sums.add(&built(Codec::Lz4, Some(b"k2"), &[1_400, 1_402]), all, 1_000), Ok(2));
-        let told = sums.told("t", 3).unwrap();
+        let told = sums.into_topic_load("t", 3).unwrap();
         assert_eq!(told.times_ns, [1_000, 1_001, 1_400, 1_402, 1_500].map(|ms: u64| ms * 1_000_000));
         assert_eq!((told.partitions, told.codec, told.distinct_keys), (3, Codec::Lz4, 2));
         assert!((told.keyed_share - 0.8).abs() < 1e-12 && (told.record_bytes - 48.0 / 5.0).abs() < 1e-12);

@@ -122,7 +122,7 @@ impl Job<'_> {
         }
         let mut found = Uses::default();
         let end = |(), processes: &[u32]| {
-            found = processes.iter().map(|&process| uses::of(process)).fold(found, Uses::and);
+            found = processes.iter().map(|&process| uses::used_features(process)).fold(found, Uses::and);
             Ok(())
         };
         let watched = self.bench().watched(&arm, &load, Duration::ZERO, |_| Ok(()), end)?;

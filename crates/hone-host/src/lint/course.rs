@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::Role;
 use super::imagined::{Imagined, Taken};
 use super::paths::normal;
-use super::piece::{Kind, Parts, Piece};
+use super::piece::{Parts, Piece, PieceKind};
 use super::run::{self, Event, Lines, Ran, What};
 use super::stated::{Form, Saying, Stated, is_boot_script, name_of, stated, unit_commands, unit_values};
 use super::texts;
@@ -145,8 +145,8 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let event = |what: What| Event { file: piece.file.clone(), line: piece.line, role: piece.role, what };
     let only = |events: Vec<Event>| Ran { events, lines: Lines::default() };
     match &piece.kind {
-        Kind::Script => run::script(host, piece),
-        Kind::Settings(Form::Unit, _) => {
+        PieceKind::Script => run::script(host, piece),
+        PieceKind::Settings(Form::Unit, _) => {
             let name = if name.contains(".service") || name.contains(".timer") {
                 name.to_owned()
             } else {
@@ -158,7 +158,7 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
             let put = What::Put { path, text: piece.text.clone(), append: false, begins };
             only(vec![event(put), event(What::Unit { verb: "enable".to_owned(), name })])
         }
-        Kind::Settings(Form::Grub, _) => {
+        PieceKind::Settings(Form::Grub, _) => {
             host.put(&Form::Grub.usual_place(name), &piece.text, false);
             only(vec![event(What::Put {
                 path: Form::Grub.usual_place(name),
@@ -167,12 +167,12 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
                 begins: None,
             })])
         }
-        Kind::Settings(form, path) => {
+        PieceKind::Settings(form, path) => {
             let path = path.clone().unwrap_or_else(|| form.usual_place(name));
             host.put(&path, &(piece.text.trim_end().to_owned() + "\n"), true);
             run::settings(host, piece, *form)
         }
-        Kind::File { path, append } => {
+        PieceKind::File { path, append } => {
             host.put(path, &piece.text, *append);
             only(vec![event(What::Put {
                 path: path.clone(),
@@ -181,7 +181,7 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
                 begins: None,
             })])
         }
-        Kind::Container => only(of_container(host, piece)),
+        PieceKind::Container => only(of_container(host, piece)),
     }
 }
 
@@ -268,7 +268,7 @@ impl Written<'_> {
 
     /// Whether the text stands in the writing text line by line.
     fn stands_there(&self) -> bool {
-        self.begins.is_some() || matches!(self.piece.kind, Kind::File { .. })
+        self.begins.is_some() || matches!(self.piece.kind, PieceKind::File { .. })
     }
 
     fn kept(&self, host: &Imagined<'_>, lines: &mut Lines) -> Vec<Event> {
@@ -302,7 +302,7 @@ impl Written<'_> {
     fn scripts(&self, host: &Imagined<'_>, all: Vec<(usize, String)>, lines: &mut Lines) -> Vec<Event> {
         let mut events = Vec::new();
         for (at, text) in all {
-            let script = Piece::new(&self.piece.file, at, Kind::Script, self.put.role, text);
+            let script = Piece::new(&self.piece.file, at, PieceKind::Script, self.put.role, text);
             let ran = run::script(host, &script);
             let own = |(file, line): (String, usize)| (file, self.line(line));
             if self.stands_there() {
@@ -329,7 +329,7 @@ impl Written<'_> {
 
 /// Where a line of a written text stands in the text that writes it: at or behind the command, else the command's own line.
 fn line_of(piece: &Piece, from: usize, at: usize, wanted: &str) -> usize {
-    if matches!(piece.kind, Kind::File { .. } | Kind::Settings(..)) {
+    if matches!(piece.kind, PieceKind::File { .. } | PieceKind::Settings(..)) {
         return piece.line + at - 1;
     }
     let lines = piece.text.lines().enumerate().skip(from.saturating_sub(piece.line));
@@ -374,11 +374,11 @@ fn started(host: &Imagined<'_>, course: &Course<'_>, line: &str) -> Vec<Event> {
     let written = normal(program).and_then(|path| host.read(&path).ok());
     let given = || {
         let is_it = |piece: &&Piece| {
-            piece.kind == Kind::Script && piece.role == Role::Change && piece.file.ends_with(name)
+            piece.kind == PieceKind::Script && piece.role == Role::Change && piece.file.ends_with(name)
         };
         course.pieces.iter().find(is_it).map(|piece| piece.text.clone())
     };
     // A script may put files anew; what a boot does must not be mixed with that, and settings alone count.
     let text = written.or_else(given).unwrap_or_else(|| line.to_owned());
-    run::script(host, &Piece::new(program, 1, Kind::Script, Role::Change, text)).events
+    run::script(host, &Piece::new(program, 1, PieceKind::Script, Role::Change, text)).events
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::course::{Course, next_boot, one_blank, value_of};
 use super::finding::{Defect, Finding, Lint, NotUnderstood, Role, Setting};
 use super::imagined::Taken;
-use super::piece::{Kind, Piece};
+use super::piece::{Piece, PieceKind};
 use super::run::{Event, What};
 use super::stated::{ANY, UNKNOWN, name_of, unit_values};
 use super::sweep;
@@ -199,8 +199,8 @@ struct Boot {
 /// A line of another file that is read behind those of the texts.
 fn ruled_at_boot(boot: &Boot, group: &Group<'_>) -> Option<Finding> {
     let of = |path: &&str| {
-        let new = origin::of(&boot.new, path)?;
-        let ruling = origin::of(&boot.all, path)?;
+        let new = origin::ruling(&boot.new, path)?;
+        let ruling = origin::ruling(&boot.all, path)?;
         let is_other = ruling.file != new.file && one_blank(&ruling.value) != one_blank(&new.value);
         is_other.then(|| {
             format!("/{} sets {} at boot: it is read after /{}", ruling.file, ruling.value, new.file)
@@ -727,7 +727,7 @@ fn of_texts(
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = texts.iter().flat_map(|(name, text)| of_lines(name, text)).collect();
     findings.extend(unread(kernel, course));
-    let is_script = |kind: &Kind| matches!(kind, Kind::Script | Kind::File { .. });
+    let is_script = |kind: &PieceKind| matches!(kind, PieceKind::Script | PieceKind::File { .. });
     let has_script = !settings.is_empty()
         && course.pieces.iter().any(|piece| piece.role == Role::Change && is_script(&piece.kind));
     if has_script && !course.has_rollback {

@@ -5,7 +5,7 @@ use super::stated::Form;
 
 /// What a text is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PieceKind {
     Script,
     /// Lines that set something by themselves, and where they would lie.
     Settings(Form, Option<String>),
@@ -25,7 +25,7 @@ pub(super) struct Piece {
     pub(super) file: String,
     /// Its first line there.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: PieceKind,
     pub(super) role: Role,
     pub(super) text: String,
     /// Whether it is of a guide: lines of sysctl.d among commands are meant for people there.
@@ -38,7 +38,7 @@ pub(super) struct Piece {
 
 impl Piece {
     /// A piece that its owner runs on the host itself.
-    pub(super) fn new(file: &str, line: usize, kind: Kind, role: Role, text: impl Into<String>) -> Self {
+    pub(super) fn new(file: &str, line: usize, kind: PieceKind, role: Role, text: impl Into<String>) -> Self {
         let (file, text) = (file.to_owned(), text.into());
         Self { file, line, kind, role, text, is_guide: false, is_bound: false, void: None }
     }

@@ -124,7 +124,7 @@ enum Flow {
 
 impl Flow {
     /// What a word of the shell makes of it; `None` of other commands.
-    fn of(words: &[String]) -> Option<Self> {
+    fn from_command(words: &[String]) -> Option<Self> {
         let (name, arguments) = words.split_first()?;
         let loops = arguments.first().and_then(|count| count.parse().ok()).unwrap_or(1).max(1);
         match name.as_str() {
@@ -543,7 +543,7 @@ impl Runner<'_, '_> {
             Some(body) => self.captured(|runner| runner.node(body)),
             None => {
                 let Some(words) = without_prefixes(&words) else { return (Flow::On, answered(true)) };
-                if let Some(flow) = Flow::of(words) {
+                if let Some(flow) = Flow::from_command(words) {
                     let is_code = matches!(flow, Flow::Ended | Flow::Return);
                     let code = words.get(1).filter(|_| is_code).map_or(Ok(0), |code| code.parse::<i64>());
                     let worked = code.ok().map(|code| code == 0);

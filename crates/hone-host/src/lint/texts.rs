@@ -1,7 +1,7 @@
 //! What kind of text a file is, and the parts of a guide that are commands.
 
 use super::finding::Role;
-use super::piece::{Kind, Parts, Piece};
+use super::piece::{Parts, Piece, PieceKind};
 use super::run::takes_back;
 use super::stated::{Form, is_setting_line};
 use super::{of_yaml, sweep};
@@ -39,9 +39,9 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
         return Parts::default();
     }
     let kind = if has_shebang || ends(&[".sh", ".bash"]) {
-        Kind::Script
+        PieceKind::Script
     } else if ends(&[".rules"]) {
-        Kind::Settings(Form::Rules, None)
+        PieceKind::Settings(Form::Rules, None)
     } else {
         kind_of(text)
     };
@@ -67,9 +67,9 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(move |line| !is_remark(line))
 }
 
-fn kind_of(text: &str) -> Kind {
+fn kind_of(text: &str) -> PieceKind {
     let form = form_of(text);
-    form.map_or(Kind::Script, |form| Kind::Settings(form, None))
+    form.map_or(PieceKind::Script, |form| PieceKind::Settings(form, None))
 }
 
 /// The form of a text that sets something by itself.
@@ -294,7 +294,7 @@ fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Ve
             }
             _ => pieces.push(Piece {
                 is_guide: true,
-                ..Piece::new(file, *number, Kind::Script, *role, text + "\n")
+                ..Piece::new(file, *number, PieceKind::Script, *role, text + "\n")
             }),
         }
     }
@@ -333,7 +333,7 @@ fn block(file: &str, block: &Open, role: Role) -> Parts {
         return Parts::default();
     }
     let (text, printed) = transcript(&block.body);
-    let kind = form_of(&text).map_or(Kind::Script, |form| Kind::Settings(form, None));
+    let kind = form_of(&text).map_or(PieceKind::Script, |form| PieceKind::Settings(form, None));
     let piece = Piece { is_guide: true, ..Piece::new(file, block.begins, kind, role, text) };
     let followed = printed.into_iter().map(|at| block.begins + at).collect();
     Parts { pieces: vec![piece], followed, ..Parts::default() }
@@ -400,15 +400,15 @@ mod tests {
     fn a_guide_is_its_blocks_and_what_they_are_for() {
         let text = "# Tuning\n```bash\n$ sysctl -w vm.swappiness=1\n```\n~~~ini\n[Unit]\nAfter=x\n~~~\n## Rollback\ntext\n### Steps\n```\nsysctl -w vm.swappiness=60\n```\n## Results\n```\np99 1.97 ms\n```\n```conf\nvm.dirty_ratio = 80 # much\n```\n";
         let found = parts("g/guide.md", text, &[]).pieces;
-        let kinds: Vec<(Kind, Role, usize)> =
+        let kinds: Vec<(PieceKind, Role, usize)> =
             found.iter().map(|piece| (piece.kind.clone(), piece.role, piece.line)).collect();
         assert_eq!(
             kinds,
             [
-                (Kind::Script, Role::Change, 3),
-                (Kind::Settings(Form::Unit, None), Role::Change, 6),
-                (Kind::Script, Role::Rollback, 13),
-                (Kind::Settings(Form::Sysctl, None), Role::Change, 20),
+                (PieceKind::Script, Role::Change, 3),
+                (PieceKind::Settings(Form::Unit, None), Role::Change, 6),
+                (PieceKind::Script, Role::Rollback, 13),
+                (PieceKind::Settings(Form::Sysctl, None), Role::Change, 20),
             ]
         );
         assert_eq!(found[0].text, "sysctl -w vm.swappiness=1\n");
@@ -417,10 +417,10 @@ mod tests {
     #[test]
     fn files_by_what_they_hold() {
         let kind = |file: &str, text: &str| parts(file, text, &[]).pieces[0].kind.clone();
-        let form = |form: Form| Kind::Settings(form, None);
+        let form = |form: Form| PieceKind::Settings(form, None);
         assert_eq!(kind("99-x.conf", "# a\nvm.swappiness = 1\n-net/ipv4/x=2\n"), form(Form::Sysctl));
         assert_eq!(kind("x.service", "[Unit]\nDescription=a\n"), form(Form::Unit));
-        assert_eq!(kind("tune", "echo 1 > /proc/sys/vm/swappiness\n"), Kind::Script);
+        assert_eq!(kind("tune", "echo 1 > /proc/sys/vm/swappiness\n"), PieceKind::Script);
         assert_eq!(kind("60.rules", "KERNEL==\"sda\"\n"), form(Form::Rules));
         assert_eq!(kind("x", "KERNEL==\"sd*\", \\\n  ATTR{queue/nomerges}=\"2\"\n"), form(Form::Rules));
         assert_eq!(kind("x", "w /sys/a - - - - 1\nd /run/x 0755\n"), form(Form::Tmpfiles));
@@ -432,13 +432,13 @@ mod tests {
     /// A guide is known by its fences, and its parts by what they hold.
     #[test]
     fn guides_of_all_kinds() {
-        let of = |file: &str, text: &str| -> Vec<(Kind, Role, usize, String)> {
+        let of = |file: &str, text: &str| -> Vec<(PieceKind, Role, usize, String)> {
             let found = parts(file, text, &[]).pieces;
             found.into_iter().map(|piece| (piece.kind, piece.role, piece.line, piece.text)).collect()
         };
         let fenced = "# A\n```bash\n# why\nvm.swappiness=1   # no swap\n```\n## Roll back\n```bash\nsysctl -w vm.swappiness=60\n```\n";
         let found = of("guide.txt", fenced);
-        assert_eq!(found[0].0, Kind::Settings(Form::Sysctl, None));
+        assert_eq!(found[0].0, PieceKind::Settings(Form::Sysctl, None));
         assert_eq!((found[1].1, found[1].2), (Role::Rollback, 8));
         assert_eq!(of("notes", fenced), found, "whatever its name is");
         // Without any fence: lines that are commands, and a heading that is a line with a colon.

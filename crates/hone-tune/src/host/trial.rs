@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hone_compare::{BASELINE, RoundPlan, StallPair, TWIN, judge_stalls};
-use hone_host::commit::{self, Order, Turn};
+use hone_host::commit::{self, ChangeRequest, Turn};
 use hone_host::kernel::Files;
 use hone_host::under_load::UnderLoad;
 use hone_load::Security;
@@ -487,7 +487,7 @@ impl Session<'_> {
 
     fn leave_in_force(&self, all: &Candidate, keep_s: u64) -> Result<String> {
         let root = &self.asked.root;
-        let order = Order {
+        let order = ChangeRequest {
             profile: format!("what helped of {}", self.asked.profile),
             steps: all.steps(),
             disks: all.disks.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hone_format::read_seconds;
-use hone_host::commit::{CommitError, Order, make};
+use hone_host::commit::{ChangeRequest, CommitError, make};
 use hone_host::kernel::Files;
 use hone_host::{origin, saved_plan};
 
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, cli: &CliCont
         let files = Files::new(root);
         let origins = origin::origins(&files, false);
         steps.extend(plan.held_by_hand(&files, &origins));
-        let order = Order {
+        let order = ChangeRequest {
             profile: plan.profile.clone(),
             steps,
             disks: plan.devices(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hone_host::export::{Kept, page};
+use hone_host::export::{OpenSettings, page};
 use hone_host::held::held;
 use hone_host::kernel::Files;
 use hone_host::{commit, relevance};
@@ -42,12 +42,12 @@ fn text(on: &On, root: &Path) -> Result<String> {
 
 /// What Hone has changed here and not taken back; nothing where the journals can't be read. What a change could have touched, and
 /// has not, is not held.
-fn kept(root: &Path) -> Option<Kept> {
+fn kept(root: &Path) -> Option<OpenSettings> {
     let known = commit::known(root);
     if !known.unreadable.is_empty() {
         return None;
     }
-    let mut kept = Kept::default();
+    let mut kept = OpenSettings::default();
     let changes = held(root, &known);
     let attributes = changes.iter().flat_map(|change| &change.attributes);
     for attribute in attributes.filter(|attribute| attribute.is_changed()) {

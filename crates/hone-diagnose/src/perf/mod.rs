@@ -8,6 +8,7 @@
 //! were read, call chains, raw data, branch stacks), which therefore is skipped with its record.
 
 mod bytes;
+mod counts;
 mod fault;
 mod head;
 mod order;
@@ -16,15 +17,14 @@ mod run;
 mod samples;
 mod space;
 mod stream;
-mod tally;
 
 use std::io::{Read, Seek};
 
+use counts::Counts;
 use head::Head;
 use order::Queue;
 use record::Record;
 use stream::Stream;
-use tally::Tally;
 
 pub use fault::PerfFault;
 pub use samples::{Lying, Samples, Split, Thread};
@@ -38,25 +38,25 @@ pub fn read<R: Read + Seek>(input: R) -> Result<Samples, PerfFault> {
     let head = Head::read(&mut input)?;
     let mut stream = Stream::over(input, &head)?;
     let mut queue = Queue::default();
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     while let Some(bytes) = stream.next()? {
         match Record::parse(bytes, &head) {
-            Record::Sample(sample) if head.is_wanted(sample.event) => queue.sample(sample, &mut tally),
-            Record::Sample(_) => tally.others += 1,
-            Record::Told(time, told) => queue.told(time, told, &mut tally),
-            Record::Round => queue.round(&mut tally),
-            Record::Lost(records) => tally.lost = tally.lost.saturating_add(records),
+            Record::Sample(sample) if head.is_wanted(sample.event) => queue.sample(sample, &mut counts),
+            Record::Sample(_) => counts.others += 1,
+            Record::Process(time, event) => queue.process_event(time, event, &mut counts),
+            Record::Round => queue.round(&mut counts),
+            Record::Lost(records) => counts.lost = counts.lost.saturating_add(records),
             Record::Compressed => return Err(PerfFault::Compressed),
             Record::Trace(bytes) => stream.skip(bytes)?,
-            Record::Broken => tally.broken += 1,
+            Record::Broken => counts.broken += 1,
             Record::Other => {}
         }
     }
-    queue.end(&mut tally);
-    if tally.samples == 0 {
+    queue.end(&mut counts);
+    if counts.samples == 0 {
         return Err(PerfFault::Empty { event: head.event() });
     }
-    Ok(tally.samples(head, stream.breaks_off(), queue.was_cut()))
+    Ok(counts.samples(head, stream.breaks_off(), queue.was_cut()))
 }
 
 /// Whether a file begins as perf's data does.
@@ -70,33 +70,37 @@ mod tests {
 
     use super::*;
 
-    fn words(words: &[u64]) -> Vec<u8> {
+    fn word_bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     fn record(kind: u64, misc: u64, body: &[Vec<u8>]) -> Vec<u8> {
         let body = body.concat();
-        [words(&[kind | misc << 32 | (8 + body.len() as u64) << 48]), body].concat()
+        [word_bytes(&[kind | misc << 32 | (8 + body.len() as u64) << 48]), body].concat()
     }
 
     /// Of process 7, a page from an address on. The name is as long as eight letters and the end of them.
     fn mapped(address: u64, name: &str, misc: u64, id: [u64; 3]) -> Vec<u8> {
         let mut name = name.as_bytes().to_vec();
         name.resize(16, 0);
-        record(10, misc, &[words(&[7 | 7 << 32, address, 4096, 0]), words(&id), words(&[0]), name])
+        record(
+            10,
+            misc,
+            &[word_bytes(&[7 | 7 << 32, address, 4096, 0]), word_bytes(&id), word_bytes(&[0]), name],
+        )
     }
 
     fn sampled(address: u64) -> Vec<u8> {
-        record(9, 2, &[words(&[address, 7 | 7 << 32])])
+        record(9, 2, &[word_bytes(&[address, 7 | 7 << 32])])
     }
 
     /// Of the CPU's clock, with address and thread.
     fn file(records: &[Vec<u8>]) -> Vec<u8> {
         let data = records.concat();
         let mut bytes = b"PERFILE2".to_vec();
-        bytes.extend(words(&[104, 80, 104, 80, 184, data.len() as u64]));
+        bytes.extend(word_bytes(&[104, 80, 104, 80, 184, data.len() as u64]));
         bytes.resize(104, 0);
-        bytes.extend(words(&[1, 0, 0, 3, 0, 0, 0, 0, 0, 0]));
+        bytes.extend(word_bytes(&[1, 0, 0, 3, 0, 0, 0, 0, 0, 0]));
         [bytes, data].concat()
     }
 

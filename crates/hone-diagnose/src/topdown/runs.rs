@@ -48,7 +48,7 @@ enum Start<'a> {
 }
 
 impl<'a> Start<'a> {
-    fn of(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str) -> Option<Self> {
         if let Some((_, of)) = line.split_once(BEGIN) {
             return Some(Self::Run(of.trim().trim_end_matches(':')));
         }
@@ -115,7 +115,7 @@ pub(super) fn split(text: &str) -> Vec<Run<'_>> {
     let mut runs = vec![Open { from: 0, lines_before: 0, starts: Vec::new() }];
     let mut at = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
-        if let Some(start) = Start::of(line.trim_end()) {
+        if let Some(start) = Start::parse(line.trim_end()) {
             match runs.last_mut() {
                 Some(Open { starts, .. }) if starts.last().is_some_and(|before| start.goes_on(*before)) => {
                     starts.push(start);
@@ -210,7 +210,7 @@ mod tests {
             "#  time  %  tma_retiring",
             "S0 # perf",
         ] {
-            assert_eq!(Start::of(line), None, "{line}");
+            assert_eq!(Start::parse(line), None, "{line}");
         }
     }
 

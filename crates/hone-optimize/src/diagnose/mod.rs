@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hone_diagnose::aggregated::{self, Aggregated};
-use hone_diagnose::emulator::{Emulator, Wanted};
+use hone_diagnose::emulator::{Emulator, TraceOptions};
 use hone_diagnose::model::{self, Part, Run};
 use hone_diagnose::moved::{Moved, NotMoved};
 use hone_diagnose::trace::TraceFolder;
@@ -96,7 +96,7 @@ pub fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Command<'_>
     let user_share = (total_s >= USER_SHARE_NEEDS_S).then(|| native.user.as_secs_f64() / total_s);
     let to = TraceFolder::create(&folder.join("trace"))?;
     let tracer = emulator.tracer(&folder.join("aids"))?;
-    let (path, before) = emulator.around(&tracer, &to, Wanted::ALL, program);
+    let (path, before) = emulator.around(&tracer, &to, TraceOptions::ALL, program);
     let ran = runner.run(&call("emulated", &path).args(before).args(arguments));
     let (at, broke) = match ran.map_err(anyhow::Error::from) {
         Ok(emulated) if total_s >= USER_SHARE_NEEDS_S => {
@@ -176,7 +176,7 @@ pub fn foretold(run: &Run, source: String, program: &Path, candidate: &Path) -> 
     let bytes = |path: &Path| fs::read(path).with_context(|| format!("{} can't be read", path.display()));
     let moved = Moved::between(&bytes(program)?, &bytes(candidate)?)
         .with_context(|| format!("nothing can be said of {} before it runs", candidate.display()))?;
-    moved.foretell(run, object as u32, source).context(
+    moved.predict(run, object as u32, source).context(
         "the trace has no windows of the order in which code ran\n  next: trace it for longer than some milliseconds of CPU",
     )
 }

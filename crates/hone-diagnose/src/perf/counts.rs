@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::head::Head;
-use super::record::{Mode, Sample, Told};
+use super::record::{Mode, ProcessEvent, Sample};
 use super::samples::{Lying, Samples, Thread, is_file};
 use super::space::Spaces;
 
@@ -15,7 +15,7 @@ const MOST_THREADS: usize = 200_000;
 const MOST_PATHS: usize = 200_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Counts {
     pub(super) samples: u64,
     pub(super) others: u64,
     pub(super) lost: u64,
@@ -36,12 +36,12 @@ pub(super) struct Tally {
     last_ns: u64,
 }
 
-impl Tally {
-    pub(super) fn told(&mut self, told: Told) {
-        match told {
+impl Counts {
+    pub(super) fn process_event(&mut self, event: ProcessEvent) {
+        match event {
             // The kernel's own mappings have a process that can't be.
-            Told::Mapped { pid: u32::MAX, .. } => {}
-            Told::Mapped { pid, begin, bytes, offset, path, build_id } => {
+            ProcessEvent::Mapped { pid: u32::MAX, .. } => {}
+            ProcessEvent::Mapped { pid, begin, bytes, offset, path, build_id } => {
                 let is_file = is_file(&path);
                 if let Some(build_id) = build_id {
                     self.is_of(&path, build_id);
@@ -50,13 +50,13 @@ impl Tally {
                     self.spaces.map(pid, begin, bytes, offset, path, is_file);
                 }
             }
-            Told::Named { pid, tid, name, is_new_program } => {
+            ProcessEvent::Named { pid, tid, name, is_new_program } => {
                 if is_new_program {
                     self.spaces.clear(pid);
                 }
                 self.name(pid, tid, name);
             }
-            Told::Forked { pid, tid, parent_pid, parent_tid } => {
+            ProcessEvent::Forked { pid, tid, parent_pid, parent_tid } => {
                 self.spaces.fork(parent_pid, pid);
                 if let Some(name) = self.names.get(&parent_tid).cloned() {
                     self.name(pid, tid, name);

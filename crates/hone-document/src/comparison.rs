@@ -76,7 +76,7 @@ pub fn comment(comparison: &Comparison) -> String {
     let change = comparison
         .change
         .as_ref()
-        .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.words())));
+        .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.label())));
     let reservations: String =
         comparison.reservations().iter().map(|words| format!("\n\n{}", in_a_cell(words))).collect();
     let machine = &comparison.machine;
@@ -223,7 +223,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let design = &comparison.design;
     if let Some(change) = &comparison.change {
-        lines.push(format!("B is A with {}.", change.words()));
+        lines.push(format!("B is A with {}.", change.label()));
     }
     let measured =
         |names: &[String]| if names.is_empty() { "unknown processes".to_owned() } else { names.join(", ") };

@@ -22,7 +22,7 @@ pub fn text(found: &Optimization) -> String {
     if let Some(diagnosis) = &found.diagnosis {
         out.push_str(&format!(
             "diagnosis ({}): {}\n",
-            diagnosis.evidence.words(),
+            diagnosis.evidence.label(),
             crate::diagnosis::sentence(diagnosis)
         ));
     }

@@ -78,7 +78,7 @@ pub fn comment(story: &Story) -> String {
         let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
     }
     if let Some(saving) = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref()) {
-        let _ = write!(out, "\n{}.\n", saving.words());
+        let _ = write!(out, "\n{}.\n", saving.sentence());
     }
     for line in story.groups().iter().filter_map(|group| tail(&fates, group)) {
         let _ = write!(out, "\n{line}\n");
@@ -126,7 +126,7 @@ fn hoped(hope: &Hope) -> String {
 fn tuned_markdown(tuned: &Tuned) -> String {
     let mut out = String::new();
     if let Some(saving) = &tuned.saving {
-        let _ = write!(out, "\n**{}.** {}\n", saving.words(), saving.how);
+        let _ = write!(out, "\n**{}.** {}\n", saving.sentence(), saving.how);
     }
     let look = match tuned.objective {
         Metric::Capacity => OF_A_CLIMB.to_owned(),

@@ -88,7 +88,7 @@ impl Stairs {
             Reading::NothingHeld => Outcome::Failed {
                 reason: format!(
                     "{} broke at the first step already, {:.0} requests/s: begin lower",
-                    slo.words(),
+                    slo.label(),
                     self.steps.first().map_or(0.0, |first| first.requests_per_s)
                 ),
             },

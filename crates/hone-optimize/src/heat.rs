@@ -96,8 +96,8 @@ pub fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
     {
         map.notes.push(format!(
             "before is {}, after is {}: a difference can be one of the sources",
-            one.evidence.words(),
-            other.evidence.words()
+            one.evidence.label(),
+            other.evidence.label()
         ));
     }
     Ok(map)

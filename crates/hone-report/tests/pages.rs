@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
     Change, CodeLayout, Diagnosed, Diagnosis, Engine, Evidence, Expectation, Footprint, Foretelling,
-    GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, LayoutVerdict, LedgerEntry, Lever,
-    Likelihood, Metric, Missed, OneLayout, Optimization, Outcome, Pilot, Promise, Story, VariantFacts,
-    Verdict, Window, WindowFacts, Workload,
+    GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, LayoutVerdict, LedgerEntry,
+    Likelihood, Metric, Missed, OneLayout, Optimization, Outcome, Pilot, Promise, Remedy, Story,
+    VariantFacts, Verdict, Window, WindowFacts, Workload,
 };
 use hone_report::{
     capacity_page, comparison_page, comparison_story, curve_page, optimization_page, optimization_story,
@@ -200,12 +200,12 @@ fn why_it_stalls_and_what_was_foretold_are_told() {
         rule: "pressure on instruction fetch: 12.5 misses of a 32 KiB L1i".to_owned(),
         source: "BOLT's documentation".to_owned(),
         ceiling_percent: Some(64.0),
-        next: Lever::Layout,
+        next: Remedy::Layout,
     };
     let part = |scope: &str, verdict| Diagnosed {
         layout: Some(layout([12.5, 3.25, 2.0], 124.0, 61)),
         verdict,
-        ..Diagnosed::of(Some(scope.to_owned()))
+        ..Diagnosed::empty(Some(scope.to_owned()))
     };
     optimization.diagnosis = Some(Diagnosis {
         evidence: Evidence::Simulated,
@@ -1010,7 +1010,7 @@ fn tuned_story(tuning: &hone_record::Tuning) -> Story {
     };
     Story {
         chapters: tuning.steps.iter().map(chapter).collect(),
-        tuned: Some(hone_record::Tuned::of(tuning)),
+        tuned: Some(hone_record::Tuned::from_tuning(tuning)),
         ..sample::story()
     }
 }

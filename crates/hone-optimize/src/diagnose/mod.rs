@@ -116,7 +116,7 @@ pub fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Command<'_>
 /// Counts without an order: how much memory the code touches, and no verdict.
 pub fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> Diagnosis {
     let layout = model::layout(run, &run.whole());
-    let part = Diagnosed { layout: Some(layout), ..Diagnosed::of(None) };
+    let part = Diagnosed { layout: Some(layout), ..Diagnosed::empty(None) };
     let mut notes = vec![
         "no verdict: where code lies says little of what is missed; only the order in which it runs does (hone diagnose under the \
          emulator, or counters)"
@@ -197,7 +197,7 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
     let scope = if parts.is_empty() { None } else { Some("all threads".to_owned()) };
     // What the whole is like follows from its threads; alone it is what is judged.
     let verdict = if parts.is_empty() { verdict::of_layout(&layout, user_share) } else { None };
-    parts.push(Diagnosed { layout: Some(layout), verdict, ..Diagnosed::of(scope) });
+    parts.push(Diagnosed { layout: Some(layout), verdict, ..Diagnosed::empty(scope) });
     let broke =
         traced.broke.iter().map(|why| format!("of what it did until some seconds before its end; {why}"));
     let mut notes: Vec<String> = broke.chain(traced.notes.iter().cloned()).collect();
@@ -222,7 +222,7 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
 
 fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>) -> Diagnosed {
     let verdict = verdict::of_layout(&layout, user_share);
-    Diagnosed { layout: Some(layout), verdict, ..Diagnosed::of(scope) }
+    Diagnosed { layout: Some(layout), verdict, ..Diagnosed::empty(scope) }
 }
 
 /// Of all threads, which are told last.

@@ -785,14 +785,17 @@ pub(crate) fn story() -> Story {
                 .filter(|(_, role, _)| *role == wanted)
                 .map(|(.., window)| window.clone())
                 .collect();
-            BatchState::of(&of)
+            BatchState::from_windows(&of)
         };
         Chapter {
             line: Some(place + 1),
             entry: chapter_entry(place, |_| "ab".repeat(32)),
             before: state(RecordRole::Before),
             after: state(RecordRole::After),
-            windows: windows.iter().map(|(path, role, window)| WindowRow::of(path, *role, window)).collect(),
+            windows: windows
+                .iter()
+                .map(|(path, role, window)| WindowRow::from_window(path, *role, window))
+                .collect(),
         }
     });
     let host = LedgerEntry {
@@ -850,7 +853,7 @@ fn tried_step(
         window.facts.socket_bytes = Some(hone_record::SocketBytes { sent: sent as u64, received: 100_000 });
         states[usize::from(role == RecordRole::After)].push(window);
     }
-    let [before, after] = states.map(|windows| BatchState::of(&windows));
+    let [before, after] = states.map(|windows| BatchState::from_windows(&windows));
     ProofStep {
         change: change.to_owned(),
         words: vec![format!("{change}: as it is -> <so>")],

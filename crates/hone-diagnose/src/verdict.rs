@@ -88,21 +88,27 @@ pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutV
         (Likelihood::No, OURS_SIMULATED)
     };
     let cliff = if is_cliff { " (a cliff: it nearly fits)" } else { "" };
-    let is_of_kernel = user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST);
-    Some(LayoutVerdict {
-        likelihood,
-        rule: format!(
-            "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, {large:.1} of 64 KiB{cliff}; \
-             {pages:.1} of an iTLB of 64 pages"
-        ),
-        source: source.to_owned(),
-        ceiling_percent: user_share.map(|user| 100.0 * user),
-        next: match likelihood {
-            _ if is_of_kernel => Remedy::Kernel,
-            Likelihood::No => Remedy::NotLayout,
-            _ => Remedy::Layout,
-        },
-    })
+    let rule = format!(
+        "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, {large:.1} of 64 KiB{cliff}; \
+         {pages:.1} of an iTLB of 64 pages"
+    );
+    Some(without_slots(likelihood, rule, source, user_share))
+}
+
+/// A verdict of misses: what else it is than the layout, only slots tell.
+fn without_slots(
+    likelihood: Likelihood,
+    rule: String,
+    source: &str,
+    user_share: Option<f64>,
+) -> LayoutVerdict {
+    let next = match likelihood {
+        _ if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) => Remedy::Kernel,
+        Likelihood::No => Remedy::NotLayout,
+        _ => Remedy::Layout,
+    };
+    let ceiling_percent = user_share.map(|user| 100.0 * user);
+    LayoutVerdict { likelihood, rule, source: source.to_owned(), ceiling_percent, next }
 }
 
 /// By counters of misses, where there are no slots. What an event counts differs between cores, so the thresholds are rougher than for slots.
@@ -125,19 +131,10 @@ pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVe
         _ => (Likelihood::No, OURS_SIMULATED),
     };
     let of_pages = pages.map(|pages| format!(", {pages:.1} of the iTLB")).unwrap_or_default();
-    Some(LayoutVerdict {
-        likelihood,
-        rule: format!(
-            "{lines:.1} misses of the L1i in 1,000 instructions{of_pages}, by counters; no slots, so what they cost is not known"
-        ),
-        source: source.to_owned(),
-        ceiling_percent: user_share.map(|user| 100.0 * user),
-        next: match likelihood {
-            _ if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) => Remedy::Kernel,
-            Likelihood::No => Remedy::NotLayout,
-            _ => Remedy::Layout,
-        },
-    })
+    let rule = format!(
+        "{lines:.1} misses of the L1i in 1,000 instructions{of_pages}, by counters; no slots, so what they cost is not known"
+    );
+    Some(without_slots(likelihood, rule, source, user_share))
 }
 
 /// Changes of misses and branches in 1,000 instructions below these are not told from nothing.

@@ -11,6 +11,7 @@ pub mod counted;
 mod csv;
 mod json;
 mod number;
+mod pattern;
 mod pmu;
 mod reading;
 mod runs;

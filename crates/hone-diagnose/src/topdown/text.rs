@@ -1,34 +1,27 @@
 //! `perf stat` for people: values behind a `#`, or below a line of names.
 
-use std::sync::LazyLock;
-
 use hone_record::Category;
-use regex::Regex;
 
 use super::category::category;
 use super::columns::{Column, Word, columns, line_up, line_words};
 use super::number::decimal;
+use super::pattern::{Pattern, pattern};
 use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
 use super::reading::{Printed, Reading};
 
 /// `68.7 %  tma_backend_bound`, `32.9% frontend bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
-static VALUE: LazyLock<Regex> = LazyLock::new(|| {
+static VALUE: Pattern = Pattern::new(|| {
     let blanks = "[ \u{a0}\u{202f}]*";
-    Regex::new(&format!(
+    pattern(&format!(
         r"^\s*(?P<value>-?(?:nan|[0-9][0-9.,]*)){blanks}(?P<unit>%\w*|percent of \w+)?{blanks}(?P<name>[A-Za-z_]\w*(?: [A-Za-z]\w*)?)\s*(?P<rest>.*)$"
     ))
-    .unwrap_or_else(|_| unreachable!("the pattern is a constant"))
 });
 
 /// `(63.36%)`, which is not `( +-  1.11% )`.
-static RUNNING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\(([0-9.,]+)\s*%\)").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static RUNNING: Pattern = Pattern::new(|| pattern(r"\(([0-9.,]+)\s*%\)"));
 
 /// In front of each metric of a line.
-static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?:^|\s)#\s").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static SEPARATOR: Pattern = Pattern::new(|| pattern(r"(?:^|\s)#\s"));
 
 pub(super) fn read(text: &str) -> Printed {
     let mut printed = Printed::default();

@@ -1,22 +1,16 @@
 //! Top-down values in a form that no reader knows: Hone says where they stand, and not that there are none.
 
-use std::sync::LazyLock;
-
 use hone_record::Category;
-use regex::Regex;
 
 use super::category::category;
+use super::pattern::{Pattern, pattern};
 use super::unread::Unread;
 
 /// A share: `48.27%`, `0,4 %`.
-static SHARE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(-?[0-9][0-9.,]*)[ \u{a0}\u{202f}]*%"));
+static SHARE: Pattern = Pattern::new(|| pattern(r"(-?[0-9][0-9.,]*)[ \u{a0}\u{202f}]*%"));
 
 /// A word of a name, whatever stands behind it.
-static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z][A-Za-z0-9_-]*"));
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-}
+static WORD: Pattern = Pattern::new(|| pattern(r"[A-Za-z][A-Za-z0-9_-]*"));
 
 /// A line that names a category of level 1 with a share, the front end before the others; else a line of names above one of shares.
 fn value(text: &str, lines_before: usize) -> Option<Unread> {

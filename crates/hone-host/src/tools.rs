@@ -115,40 +115,46 @@ const EMULATOR: &str = "qemu-aarch64";
 #[cfg(not(target_arch = "aarch64"))]
 const EMULATOR: &str = "qemu-x86_64";
 
+/// What most of them have in common.
+const USUAL: KnownTool = KnownTool {
+    name: "",
+    program: "",
+    version_args: &["--version"],
+    place: ToolFolders::Path,
+    wanted_for: "",
+    need: Need::Optional,
+    constraint: Constraint::Any,
+    install: RUSTUP,
+};
+
 /// Every program that Hone can use, in the order in which a report shows them.
 pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "cargo",
         program: "cargo",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize: builds of Cargo targets",
         need: Need::Required,
-        constraint: Constraint::Any,
         install: RUSTUP,
+        ..USUAL
     },
     KnownTool {
         name: "rustc",
         program: "rustc",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize: builds of Cargo targets",
         need: Need::Required,
-        constraint: Constraint::Any,
         install: RUSTUP,
+        ..USUAL
     },
     KnownTool {
         name: "cc",
         program: "cc",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize: linking of Cargo targets",
         need: Need::Required,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::new("gcc libc6-dev", Some("gcc glibc-devel"), Some("gcc")),
             otherwise: "install a C compiler under the name `cc`",
         },
+        ..USUAL
     },
     KnownTool {
         name: "llvm-profdata",
@@ -167,10 +173,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "clang",
         program: "clang",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize: C and C++ inside a Cargo target, with the same profile",
-        need: Need::Optional,
         constraint: Constraint::LlvmOfRustc,
         install: Install::Packages {
             packages: Packages::new(
@@ -180,28 +183,22 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
             ),
             otherwise: "install clang, lld and compiler-rt of the same LLVM as rustc's (https://apt.llvm.org for Debian and Ubuntu)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "llvm-bolt",
         program: "llvm-bolt",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize: rewriting a linked binary by its profile (BOLT)",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::new("bolt{llvm}", Some("llvm-bolt"), None),
             otherwise: "build LLVM with `-DLLVM_ENABLE_PROJECTS='clang;lld;bolt'`",
         },
+        ..USUAL
     },
     KnownTool {
         name: "perf",
         program: "perf",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize and diagnose: sampled profiles, and counters where the machine has them",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages {
                 debian: Some("linux-perf"),
@@ -211,40 +208,33 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
             },
             otherwise: "install the `perf` that belongs to the running kernel",
         },
+        ..USUAL
     },
     KnownTool {
         name: "valgrind",
         program: "valgrind",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "diagnose and heatmap: they read what its callgrind writes",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::same("valgrind"),
             otherwise: "install valgrind (https://valgrind.org)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "qemu-user",
         program: EMULATOR,
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "diagnose and optimize: an exact trace, where there are no counters",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::same("qemu-user"),
             otherwise: "install QEMU's user-mode emulators (https://www.qemu.org)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "go",
         program: "go",
         version_args: &["version"],
-        place: ToolFolders::Path,
         wanted_for: "optimize and profile: Go targets",
-        need: Need::Optional,
         // Profile-guided optimisation left its preview with Go 1.21 (release notes of Go 1.21).
         constraint: Constraint::AtLeast(1, 21),
         install: Install::Packages {
@@ -257,14 +247,12 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
             },
             otherwise: "install Go 1.21 or later (https://go.dev/dl)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "java",
         program: "java",
-        version_args: &["--version"],
-        place: ToolFolders::Path,
         wanted_for: "load and compare against Apache Kafka on this machine",
-        need: Need::Optional,
         // Brokers of Kafka 4.0 and later need Java 17 (its release notes).
         constraint: Constraint::AtLeast(17, 0),
         install: Install::Packages {
@@ -275,19 +263,18 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
             ),
             otherwise: "install a Java runtime, version 17 or later",
         },
+        ..USUAL
     },
     KnownTool {
         name: "kcat",
         program: "kcat",
         version_args: &["-V"],
-        place: ToolFolders::Path,
         wanted_for: "a second client to look into a topic with; no verb needs it",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::new("kcat", None, None),
             otherwise: "build it (https://github.com/edenhill/kcat)",
         },
+        ..USUAL
     },
 ];
 

@@ -143,6 +143,7 @@ pub(super) fn one_blank(text: &str) -> String {
 fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let name = piece.file.rsplit('/').next().unwrap_or(&piece.file);
     let event = |what: What| Event { file: piece.file.clone(), line: piece.line, role: piece.role, what };
+    let put = |path, begins| What::Put { path, text: piece.text.clone(), append: false, begins };
     let only = |events: Vec<Event>| Ran { events, lines: Lines::default() };
     match &piece.kind {
         PieceKind::Script => run::script(host, piece),
@@ -154,18 +155,14 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
             };
             let path = Form::Unit.usual_place(&name);
             host.put(&path, &piece.text, false);
-            let begins = Some(piece.line);
-            let put = What::Put { path, text: piece.text.clone(), append: false, begins };
-            only(vec![event(put), event(What::Unit { verb: "enable".to_owned(), name })])
+            only(vec![
+                event(put(path, Some(piece.line))),
+                event(What::Unit { verb: "enable".to_owned(), name }),
+            ])
         }
         PieceKind::Settings(Form::Grub, _) => {
             host.put(&Form::Grub.usual_place(name), &piece.text, false);
-            only(vec![event(What::Put {
-                path: Form::Grub.usual_place(name),
-                text: piece.text.clone(),
-                append: false,
-                begins: None,
-            })])
+            only(vec![event(put(Form::Grub.usual_place(name), None))])
         }
         PieceKind::Settings(form, path) => {
             let path = path.clone().unwrap_or_else(|| form.usual_place(name));
@@ -174,12 +171,7 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
         }
         PieceKind::File { path, append } => {
             host.put(path, &piece.text, *append);
-            only(vec![event(What::Put {
-                path: path.clone(),
-                text: piece.text.clone(),
-                append: false,
-                begins: None,
-            })])
+            only(vec![event(put(path.clone(), None))])
         }
         PieceKind::Container => only(of_container(host, piece)),
     }

@@ -371,6 +371,15 @@ impl Admin {
     }
 }
 
+/// Adds the addresses that are not known yet.
+pub(crate) fn remember(known: &mut Vec<String>, addresses: impl IntoIterator<Item = String>) {
+    for address in addresses {
+        if !known.contains(&address) {
+            known.push(address);
+        }
+    }
+}
+
 fn creatable_configs(config: &BTreeMap<String, String>) -> Vec<CreatableTopicConfig> {
     let configs = config.iter().map(|(name, value)| {
         CreatableTopicConfig::default()

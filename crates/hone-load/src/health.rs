@@ -13,7 +13,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{Admin, METADATA_VERSION};
+use crate::admin::{Admin, METADATA_VERSION, remember};
 use crate::cluster::At;
 use crate::error::LoadError;
 use crate::security::{Access, Security};
@@ -135,16 +135,8 @@ impl Onlooker {
             node.silent = self.answers(*id, &node.address).err().map(|error| error.to_string());
         }
         self.lines.retain(|id, _| health.brokers.contains_key(id));
-        self.remember(&health);
+        remember(&mut self.addresses, health.brokers.values().map(|node| node.address.clone()));
         Ok(health)
-    }
-
-    fn remember(&mut self, health: &Health) {
-        for node in health.brokers.values() {
-            if !self.addresses.contains(&node.address) {
-                self.addresses.push(node.address.clone());
-            }
-        }
     }
 
     /// All topics and brokers, with the line on which they were told.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hone_record::Workload;
 use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResponse};
 
-use crate::admin::{Admin, TopicLayout, TopicNow};
+use crate::admin::{Admin, TopicLayout, TopicNow, remember};
 use crate::connection::Connection;
 use crate::error::LoadError;
 use crate::frames::{Pool, Producer, pools};
@@ -100,7 +100,7 @@ impl Reconnector {
 
     /// Everything that the first stretch needs; here a broker that can't be reached is an error.
     pub(crate) fn first(&mut self, layout: &TopicLayout) -> Result<Vec<Outfit>, LoadError> {
-        self.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
+        remember(&mut self.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
         if self.workload.idempotent {
             self.producer = Some(self.new_producer()?);
         }
@@ -116,14 +116,6 @@ impl Reconnector {
             Ok(Outfit { address: post.address, pool: Some(pool), connection })
         };
         posts.into_iter().zip(pools).map(outfit).collect()
-    }
-
-    fn remember(&mut self, brokers: impl IntoIterator<Item = String>) {
-        for address in brokers {
-            if !self.addresses.contains(&address) {
-                self.addresses.push(address);
-            }
-        }
     }
 
     /// Requests for each post; the same ones for posts with the same partitions.
@@ -199,12 +191,12 @@ impl Reconnector {
         while index < self.addresses.len() {
             match self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic)) {
                 Ok((TopicNow::Unknown(error), brokers)) => {
-                    self.remember(brokers);
+                    remember(&mut self.addresses, brokers);
                     // Another error than that there is no such topic says that there is one.
                     unknown = unknown.filter(|told| !is_missing(told)).or(Some(error));
                 }
                 Ok((led, brokers)) => {
-                    self.remember(brokers);
+                    remember(&mut self.addresses, brokers);
                     self.addresses.swap(0, index);
                     return Ok((led, failed.is_some()));
                 }
@@ -254,13 +246,8 @@ fn producer(admin: &mut Admin) -> Result<Producer, LoadError> {
 
 /// An error with its causes.
 fn in_words(error: &LoadError) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        words.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    words
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// Which connection goes where. Who goes to a leader already stays; every leader gets at least one, and the rest are

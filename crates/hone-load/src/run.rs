@@ -9,7 +9,7 @@ use hone_record::{
     Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
 };
 
-use crate::admin::{Admin, TopicLayout};
+use crate::admin::{Admin, TopicLayout, remember};
 use crate::client::command::{Command, Launcher};
 use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
@@ -109,14 +109,6 @@ impl OwnTopic {
         Self { addresses: vec![address.to_owned()], access: access.clone(), name: None }
     }
 
-    fn remember(&mut self, brokers: impl IntoIterator<Item = String>) {
-        for address in brokers {
-            if !self.addresses.contains(&address) {
-                self.addresses.push(address);
-            }
-        }
-    }
-
     /// Asks one broker after the other until one has deleted it: the first may be the one that died. The error is the first
     /// one's.
     fn remove(&mut self) -> Result<(), LoadError> {
@@ -172,12 +164,12 @@ pub fn prepare(
     let recorded = replay::load(&mut workload, &mut admin)?;
     let mut topic = OwnTopic::at(&settings.address, &access);
     let layout = layout_of(&settings.topic, &workload, &mut admin, &mut topic)?;
-    topic.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
+    remember(&mut topic.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
     let workload = fitted(workload, &layout, progress)?;
     let engine = engine(launcher, &settings, &access, &workload, &layout, progress)?;
     let consumers = consumers(&settings.address, &access, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
-    topic.remember(environment.brokers.values().cloned());
+    remember(&mut topic.addresses, environment.brokers.values().cloned());
     Ok(Prepared {
         settings,
         access,
@@ -1009,7 +1001,7 @@ mod tests {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let mut own = OwnTopic::at(&nobody, &Access::plain());
         own.name = Some("left".to_owned());
-        own.remember([nobody.clone(), address]);
+        remember(&mut own.addresses, [nobody.clone(), address]);
         assert_eq!(own.addresses.len(), 2);
         own.remove().unwrap();
         assert!(was_deleted(&deleted, "left"));

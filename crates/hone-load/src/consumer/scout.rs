@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
-use crate::admin::{Admin, TopicLayout, TopicNow};
+use crate::admin::{Admin, TopicLayout, TopicNow, remember};
 use crate::cluster::At;
 use crate::error::LoadError;
 use crate::security::Access;
@@ -149,11 +149,7 @@ impl Search {
             let asked = self.admin(&self.addresses[index]).and_then(|mut admin| admin.topic_now(&self.topic));
             let Ok((TopicNow::Led { layout, .. }, _)) = asked else { continue };
             self.addresses.swap(0, index);
-            for (address, _) in &layout.leaders {
-                if !self.addresses.contains(address) {
-                    self.addresses.push(address.clone());
-                }
-            }
+            remember(&mut self.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
             return Some(layout);
         }
         None

@@ -17,7 +17,7 @@ const SECOND: Version = Version(9, 0, 0);
 
 /// What is traced beside counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TraceOptions {
     /// Whether caches and TLBs are simulated.
     pub caches: bool,
     /// Instructions of a thread from one window to the next; 0 for no windows.
@@ -26,7 +26,7 @@ pub struct Wanted {
     pub window: u64,
 }
 
-impl Wanted {
+impl TraceOptions {
     /// Everything, with windows over 5 % of the execution: as good as the whole trace within some 10 %.
     pub const ALL: Self = Self { caches: true, period: 2_000_000, window: 50_000 };
     /// Counts of blocks and of what follows what.
@@ -83,7 +83,7 @@ impl Emulator {
         &self,
         tracer: &Path,
         to: &TraceFolder,
-        wanted: Wanted,
+        wanted: TraceOptions,
         program: &Path,
     ) -> (PathBuf, Vec<OsString>) {
         let mut plugin = tracer.as_os_str().to_owned();

@@ -33,7 +33,7 @@ type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A place in a file of source code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// By its index in [`Places::files`].
     pub file: u32,
     /// From 1.
@@ -45,12 +45,12 @@ pub struct Place {
 pub struct Places {
     /// Paths as the compiler was told them.
     pub files: Vec<String>,
-    at: HashMap<u64, Place>,
+    at: HashMap<u64, SourceLine>,
 }
 
 impl Places {
     /// The place of an address that was asked for; `None` where nothing says it.
-    pub fn at(&self, address: u64) -> Option<Place> {
+    pub fn at(&self, address: u64) -> Option<SourceLine> {
         self.at.get(&address).copied()
     }
 }
@@ -92,7 +92,7 @@ pub fn places(program: &[u8], addresses: &[u64]) -> Result<Places, NoPlaces> {
     let mut dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
     // Units may share a table of abbreviations, and parsing it for each of them would take the square of the time.
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-    let mut search = Search::of(addresses);
+    let mut search = Search::new(addresses);
     search.all(&dwarf).map_err(|error| broken(&error))?;
     Ok(search.found)
 }
@@ -140,7 +140,7 @@ struct Row {
 }
 
 impl Search {
-    fn of(addresses: &[u64]) -> Self {
+    fn new(addresses: &[u64]) -> Self {
         let mut wanted = addresses.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
@@ -198,7 +198,7 @@ impl Search {
     /// The first one to say something is believed.
     fn note(&mut self, address: u64, file: Option<u32>, line: Option<u32>) {
         if let (Some(file), Some(line)) = (file, line) {
-            self.found.at.entry(address).or_insert(Place { file, line });
+            self.found.at.entry(address).or_insert(SourceLine { file, line });
         }
     }
 

@@ -3,7 +3,7 @@
 //! The sources disagree (Intel's threshold is 15 % of slots, an older perf's 20 %, Arm's guide for BOLT 10 % with 30 misses in 1,000
 //! instructions), so a verdict always says which rule it is of.
 
-use hone_record::{Category, CodeLayout, Counted, Expectation, LayoutVerdict, Lever, Likelihood, Slots};
+use hone_record::{Category, CodeLayout, Counted, Expectation, LayoutVerdict, Likelihood, Remedy, Slots};
 
 use crate::cache::{ITLB_64, L1I_32K, L1I_64K, MODELS};
 use crate::topdown::counted::{ITLB, L1I};
@@ -88,21 +88,27 @@ pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutV
         (Likelihood::No, OURS_SIMULATED)
     };
     let cliff = if is_cliff { " (a cliff: it nearly fits)" } else { "" };
-    let is_of_kernel = user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST);
-    Some(LayoutVerdict {
-        likelihood,
-        rule: format!(
-            "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, {large:.1} of 64 KiB{cliff}; \
-             {pages:.1} of an iTLB of 64 pages"
-        ),
-        source: source.to_owned(),
-        ceiling_percent: user_share.map(|user| 100.0 * user),
-        next: match likelihood {
-            _ if is_of_kernel => Lever::Kernel,
-            Likelihood::No => Lever::NotLayout,
-            _ => Lever::Layout,
-        },
-    })
+    let rule = format!(
+        "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, {large:.1} of 64 KiB{cliff}; \
+         {pages:.1} of an iTLB of 64 pages"
+    );
+    Some(without_slots(likelihood, rule, source, user_share))
+}
+
+/// A verdict of misses: what else it is than the layout, only slots tell.
+fn without_slots(
+    likelihood: Likelihood,
+    rule: String,
+    source: &str,
+    user_share: Option<f64>,
+) -> LayoutVerdict {
+    let next = match likelihood {
+        _ if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) => Remedy::Kernel,
+        Likelihood::No => Remedy::NotLayout,
+        _ => Remedy::Layout,
+    };
+    let ceiling_percent = user_share.map(|user| 100.0 * user);
+    LayoutVerdict { likelihood, rule, source: source.to_owned(), ceiling_percent, next }
 }
 
 /// By counters of misses, where there are no slots. What an event counts differs between cores, so the thresholds are rougher than for slots.
@@ -125,19 +131,10 @@ pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVe
         _ => (Likelihood::No, OURS_SIMULATED),
     };
     let of_pages = pages.map(|pages| format!(", {pages:.1} of the iTLB")).unwrap_or_default();
-    Some(LayoutVerdict {
-        likelihood,
-        rule: format!(
-            "{lines:.1} misses of the L1i in 1,000 instructions{of_pages}, by counters; no slots, so what they cost is not known"
-        ),
-        source: source.to_owned(),
-        ceiling_percent: user_share.map(|user| 100.0 * user),
-        next: match likelihood {
-            _ if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) => Lever::Kernel,
-            Likelihood::No => Lever::NotLayout,
-            _ => Lever::Layout,
-        },
-    })
+    let rule = format!(
+        "{lines:.1} misses of the L1i in 1,000 instructions{of_pages}, by counters; no slots, so what they cost is not known"
+    );
+    Some(without_slots(likelihood, rule, source, user_share))
 }
 
 /// Changes of misses and branches in 1,000 instructions below these are not told from nothing.
@@ -198,25 +195,25 @@ fn largest_loss(slots: &Slots) -> Category {
         .unwrap_or(Category::FrontendBound)
 }
 
-fn next(slots: &Slots, likelihood: Likelihood, user_share: Option<f64>) -> Lever {
+fn next(slots: &Slots, likelihood: Likelihood, user_share: Option<f64>) -> Remedy {
     if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) {
-        return Lever::Kernel;
+        return Remedy::Kernel;
     }
     if likelihood >= Likelihood::Likely {
-        return Lever::Layout;
+        return Remedy::Layout;
     }
     let share = |category| slots.share(category).unwrap_or(0.0);
     // Work is no loss, and yet all that is left to save where nothing else is large.
     if share(Category::Retiring) > 70.0 {
-        return Lever::Core;
+        return Remedy::Core;
     }
     match largest_loss(slots) {
         // Nothing much is lost anywhere.
-        Category::FrontendBound if likelihood == Likelihood::No => Lever::Core,
-        Category::BadSpeculation => Lever::Branches,
-        Category::BackendBound if share(Category::CoreBound) > share(Category::MemoryBound) => Lever::Core,
-        Category::BackendBound => Lever::Data,
-        _ => Lever::Layout,
+        Category::FrontendBound if likelihood == Likelihood::No => Remedy::Core,
+        Category::BadSpeculation => Remedy::Branches,
+        Category::BackendBound if share(Category::CoreBound) > share(Category::MemoryBound) => Remedy::Core,
+        Category::BackendBound => Remedy::Data,
+        _ => Remedy::Layout,
     }
 }
 
@@ -250,7 +247,7 @@ mod tests {
     fn a_broker_before_its_profile_and_after() {
         // The published table of a broker's hot thread.
         let before = of_slots(&level_1(51.0, 10.3, 7.8, 30.9), Some(0.8));
-        assert_eq!((before.likelihood, before.next), (Likelihood::Strong, Lever::Layout));
+        assert_eq!((before.likelihood, before.next), (Likelihood::Strong, Remedy::Layout));
         assert!((before.ceiling_percent.unwrap() - 40.8).abs() < 1e-9);
         let after = of_slots(&level_1(37.9, 9.5, 16.0, 36.6), None);
         assert_eq!((after.likelihood, after.ceiling_percent), (Likelihood::Strong, None));
@@ -263,7 +260,7 @@ mod tests {
         assert_eq!(of_slots(&wide, None).likelihood, Likelihood::Possible);
         wide.percent.insert(Category::FetchLatency, 14.0);
         let verdict = of_slots(&wide, Some(0.36));
-        assert_eq!((verdict.likelihood, verdict.next), (Likelihood::Strong, Lever::Kernel));
+        assert_eq!((verdict.likelihood, verdict.next), (Likelihood::Strong, Remedy::Kernel));
         assert!((verdict.ceiling_percent.unwrap() - 10.8).abs() < 1e-9);
     }
 
@@ -293,12 +290,12 @@ mod tests {
             (verdict.likelihood, verdict.next)
         };
         // xz, memcached, redis, cc1, a loop of perl's, and 1,500 functions in turn, as they were simulated.
-        assert_eq!(of(0.002, 0.002, 0.0, None), (Likelihood::No, Lever::NotLayout));
-        assert_eq!(of(1.0, 0.05, 0.19, None), (Likelihood::No, Lever::NotLayout));
-        assert_eq!(of(4.0, 0.06, 1.02, Some(0.36)), (Likelihood::Possible, Lever::Kernel));
-        assert_eq!(of(10.8, 3.7, 1.73, Some(0.99)), (Likelihood::Likely, Lever::Layout));
-        assert_eq!(of(12.5, 0.03, 1.99, None), (Likelihood::Possible, Lever::Layout));
-        assert_eq!(of(44.5, 33.8, 9.1, None), (Likelihood::Strong, Lever::Layout));
+        assert_eq!(of(0.002, 0.002, 0.0, None), (Likelihood::No, Remedy::NotLayout));
+        assert_eq!(of(1.0, 0.05, 0.19, None), (Likelihood::No, Remedy::NotLayout));
+        assert_eq!(of(4.0, 0.06, 1.02, Some(0.36)), (Likelihood::Possible, Remedy::Kernel));
+        assert_eq!(of(10.8, 3.7, 1.73, Some(0.99)), (Likelihood::Likely, Remedy::Layout));
+        assert_eq!(of(12.5, 0.03, 1.99, None), (Likelihood::Possible, Remedy::Layout));
+        assert_eq!(of(44.5, 33.8, 9.1, None), (Likelihood::Strong, Remedy::Layout));
         let verdict = of_layout(&simulated(12.5, 0.03, 1.99), Some(0.5)).unwrap();
         assert!(verdict.rule.contains("a cliff") && verdict.ceiling_percent == Some(50.0), "{verdict:?}");
         assert!(!verdict.rule.contains('%'), "misses are no share of the slots: {verdict:?}");
@@ -348,12 +345,12 @@ mod tests {
             let verdict = of_slots(slots, Some(0.9));
             (verdict.likelihood, verdict.next)
         };
-        assert_eq!(of(&level_1(8.0, 5.0, 60.0, 27.0)), (Likelihood::No, Lever::Data));
-        assert_eq!(of(&level_1(12.0, 40.0, 20.0, 28.0)), (Likelihood::Possible, Lever::Branches));
-        assert_eq!(of(&level_1(5.0, 5.0, 10.0, 80.0)), (Likelihood::No, Lever::Core));
+        assert_eq!(of(&level_1(8.0, 5.0, 60.0, 27.0)), (Likelihood::No, Remedy::Data));
+        assert_eq!(of(&level_1(12.0, 40.0, 20.0, 28.0)), (Likelihood::Possible, Remedy::Branches));
+        assert_eq!(of(&level_1(5.0, 5.0, 10.0, 80.0)), (Likelihood::No, Remedy::Core));
         // The frontend is the largest of small losses.
-        assert_eq!(of(&level_1(9.0, 4.0, 8.0, 49.0)), (Likelihood::No, Lever::Core));
+        assert_eq!(of(&level_1(9.0, 4.0, 8.0, 49.0)), (Likelihood::No, Remedy::Core));
         // More is lost elsewhere: likely, and not more.
-        assert_eq!(of(&level_1(26.0, 4.0, 50.0, 20.0)), (Likelihood::Likely, Lever::Layout));
+        assert_eq!(of(&level_1(26.0, 4.0, 50.0, 20.0)), (Likelihood::Likely, Remedy::Layout));
     }
 }

@@ -37,7 +37,7 @@ pub fn comment(comparison: &Comparison) -> String {
     let change = comparison
         .change
         .as_ref()
-        .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.words())));
+        .map_or(String::new(), |change| format!("\n\nB is A with {}.", in_a_cell(&change.label())));
     let reservations: String =
         comparison.reservations().iter().map(|words| format!("\n\n{}", in_a_cell(words))).collect();
     let machine = &comparison.machine;

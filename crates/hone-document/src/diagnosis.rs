@@ -19,7 +19,7 @@ const ROWS: [(Category, &[Category]); 5] = [
 
 /// Everything, part by part.
 pub fn text(diagnosis: &Diagnosis) -> String {
-    let mut out = format!("Evidence: {}\nFrom {}\n", diagnosis.evidence.words(), diagnosis.source);
+    let mut out = format!("Evidence: {}\nFrom {}\n", diagnosis.evidence.label(), diagnosis.source);
     if let Some(watched) = &diagnosis.watched {
         out.push_str(&crate::watched::text(watched, diagnosis));
     }
@@ -40,7 +40,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
 pub fn sentence(diagnosis: &Diagnosis) -> String {
     let judged = diagnosis.parts.iter().find_map(|part| Some((&part.scope, part.verdict.as_ref()?)));
     let Some((scope, verdict)) = judged else {
-        return format!("no verdict, {}", diagnosis.evidence.words());
+        return format!("no verdict, {}", diagnosis.evidence.label());
     };
     let scope = scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
     let ceiling = verdict
@@ -54,12 +54,12 @@ pub fn sentence(diagnosis: &Diagnosis) -> String {
 pub fn foretelling(found: &Foretelling) -> String {
     let column = |name: &str, layout: &CodeLayout| Diagnosed {
         layout: Some(layout.clone()),
-        ..Diagnosed::of(Some(name.to_owned()))
+        ..Diagnosed::empty(Some(name.to_owned()))
     };
     let columns = [column("as it lay", &found.before), column("as it would lie", &found.now)];
     format!(
         "Evidence: {}\nFrom {}; {} instructions of its order, replayed\n{}\n  What will it do?  {}\n  rule  {}\n",
-        Evidence::Simulated.words(),
+        Evidence::Simulated.label(),
         found.source,
         count(found.replayed),
         layouts(&columns),
@@ -106,7 +106,7 @@ fn shifted(shift: &Shift) -> String {
         (Some(before), Some(after)) => format!("{before}, and {after}\n"),
         _ => String::new(),
     };
-    let words = shift.words().unwrap_or_else(|| "no category moved by half a point".to_owned());
+    let words = shift.sentence().unwrap_or_else(|| "no category moved by half a point".to_owned());
     format!(
         "{scopes}{}\n  {words}\n  These are shares of slots. To see whether the program became faster, compare its CPU per record: hone compare.\n",
         table(&rows)
@@ -235,6 +235,6 @@ fn of_verdict(verdict: &LayoutVerdict, diagnosis: &Diagnosis) -> String {
         verdict.likelihood,
         verdict.rule,
         verdict.source,
-        verdict.next.words()
+        verdict.next.advice()
     )
 }

@@ -77,7 +77,7 @@ pub(super) fn head(side: &HeatSource, name: &str) -> String {
         side.object.as_deref().unwrap_or("code of no file"),
         100.0 * side.share,
         side.title,
-        side.evidence.words()
+        side.evidence.label()
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hone_host::block_latency::Seen;
+use hone_host::block_latency::BlockLatencies;
 use hone_host::change::{Fate, Outcome};
 use hone_host::commit::{Applied, Confirmed, Recovered, TakenBack};
 use hone_host::disks::{DataPath, Disk, Layer};
@@ -34,7 +34,7 @@ pub struct Status {
     /// What the scheduler's and the disks' latency is, where it was measured.
     pub latency: Option<Latency>,
     /// How long the disks took for each request.
-    pub blocks: Option<Seen>,
+    pub blocks: Option<BlockLatencies>,
     /// Why that could not be seen.
     pub no_blocks: Option<String>,
     /// How exact timers are.

@@ -229,7 +229,7 @@ fn of_a_column(proof: &Proof) -> String {
         Some(climb) => format!(
             "The capacity is the highest rate at which {} held. {COLUMN} Other figures are not told: each window climbs to where the promise \
              breaks, so no two had the same load.",
-            climb.slo.words()
+            climb.slo.label()
         ),
         None => format!(
             "Latency runs from the time a record was due to its acknowledgement. {COLUMN} Network is what the producers wrote to their sockets, \

@@ -25,7 +25,7 @@ pub fn comment(story: &Story) -> String {
         let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
     }
     if let Some(saving) = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref()) {
-        let _ = write!(out, "\n{}.\n", saving.words());
+        let _ = write!(out, "\n{}.\n", saving.sentence());
     }
     for line in story.groups().iter().filter_map(|group| tail(&fates, group)) {
         let _ = write!(out, "\n{line}\n");

@@ -101,7 +101,7 @@ fn check_length(climbing: &Workload, climb: Climb) -> Result<()> {
             "a climb from {from} to {} requests/s for {} has {} steps of {} s, and all of them must fit in a window of a day: begin higher (--from, in a file \
              requests_per_s), end lower (--to, climb_to), take larger steps (--growth, climb_growth), or promise a percentile nearer to the median (slo)",
             climb.to_requests_per_s,
-            climb.slo.words(),
+            climb.slo.label(),
             climb.rates(from).len(),
             climb.stride_s()
         )));
@@ -132,7 +132,7 @@ pub fn beyond_reach(window: &Window) -> Option<BeyondReach> {
             why: format!(
                 "{name} held {} at every rate up to {} requests/s, so its capacity lies above; begin a new run that climbs further \
                  (--to, in a file climb_to)",
-                climb.slo.words(),
+                climb.slo.label(),
                 hone_format::exact(climb.to_requests_per_s)
             ),
             may_go_on: false,
@@ -141,7 +141,7 @@ pub fn beyond_reach(window: &Window) -> Option<BeyondReach> {
             why: format!(
                 "before {name} broke {}, the generator itself was later than that ({}): a load that costs less to send ({}) gets further; \
                  if a neighbour did it, go on with --resume",
-                climb.slo.words(),
+                climb.slo.label(),
                 hone_format::time_us(*lateness_us_p99),
                 cheaper(&window.workload.engine)
             ),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use hone_host::commit::{Applied, CommitError, Order, make};
+use hone_host::commit::{Applied, ChangeRequest, CommitError, make};
 use hone_host::disks::{self, DataPath};
 use hone_host::kernel::Files;
 use hone_host::origin;
@@ -145,7 +145,7 @@ pub fn apply(
     }
     let files = Files::new(root);
     steps.extend(plan.held_by_hand(&files, &origin::origins(&files, false)));
-    let order = Order { profile: plan.profile.clone(), steps, disks: plan.devices(), confirm_within };
+    let order = ChangeRequest { profile: plan.profile.clone(), steps, disks: plan.devices(), confirm_within };
     let made = make(root, &order, &mut |id| guard::start(root, id, Some(ledger)));
     made.map(Some).map_err(with_what_is_left)
 }

@@ -111,7 +111,7 @@ impl TargetProbe {
             environment.unknown.push(why.to_owned());
         }
         environment.measured = self.targets.names();
-        environment.behind = self.behind.iter().map(Upstream::words).collect();
+        environment.behind = self.behind.iter().map(Upstream::description).collect();
         environment.machine = observe::machine(Path::new("/"));
         environment.pressure.clone_from(&self.pressure);
         if self.pressure.is_empty() {

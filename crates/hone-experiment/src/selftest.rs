@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_load::plant::{Fault, Relay};
+use hone_load::fault_relay::{Fault, Relay};
 use hone_load::{Security, Settings, Topic};
 use hone_record::{Engine, Outcome, Schedule, SelfCheck, SelfTest, Window, Workload};
 use hone_tool::{Call, Runner, Session, System};

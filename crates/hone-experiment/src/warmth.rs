@@ -22,7 +22,7 @@ impl Looker {
         let mut all: Vec<u32> = pids.iter().flat_map(|pid| cpu::tree(*pid).unwrap_or_default()).collect();
         all.sort_unstable();
         all.dedup();
-        Self { pids: pids.to_vec(), compiling: Compiling::of(all), before: None }
+        Self { pids: pids.to_vec(), compiling: Compiling::new(all), before: None }
     }
 
     fn samples(&self) -> Option<Vec<cpu::CpuSample>> {

@@ -28,7 +28,7 @@ pub struct BlockTimes {
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Seen {
+pub struct BlockLatencies {
     /// By disk and kind.
     pub blocks: Vec<BlockTimes>,
     /// Marks that were written over before they were read, or are behind the longest trace that is read: then the times are of a part.
@@ -57,7 +57,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Where tracefs can't be had, with what was tried.
-pub fn watch(devices: &[Device], over: Duration, stop: &dyn Fn() -> bool) -> io::Result<Seen> {
+pub fn watch(devices: &[Device], over: Duration, stop: &dyn Fn() -> bool) -> io::Result<BlockLatencies> {
     let place = match PLACES.iter().map(Path::new).find(|place| place.join("instances").is_dir()) {
         Some(place) => place.to_owned(),
         None => mounted_for_this_thread()?,
@@ -70,7 +70,7 @@ pub fn watch(devices: &[Device], over: Duration, stop: &dyn Fn() -> bool) -> io:
     instance.finish(devices)
 }
 
-fn told(what: &str, error: &io::Error) -> io::Error {
+fn failure(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -81,7 +81,7 @@ fn mounted_for_this_thread() -> io::Result<PathBuf> {
     let text = |text: &str| CString::new(text).map_err(io::Error::from);
     let (root, target, kind) = (text("/")?, text("/sys/kernel/tracing")?, text("tracefs")?);
     // SAFETY: changes what this thread alone sees; the strings live until the calls return.
-    let mounted = unsafe {
+    let done = unsafe {
         check(libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS))
             .and_then(|()| {
                 let private = libc::MS_REC | libc::MS_PRIVATE;
@@ -97,7 +97,7 @@ fn mounted_for_this_thread() -> io::Result<PathBuf> {
                 check(libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, std::ptr::null()))
             })
     };
-    mounted.map(|()| place.to_owned()).map_err(|error| told("tracefs is not mounted, and can't be", &error))
+    done.map(|()| place.to_owned()).map_err(|error| failure("tracefs is not mounted, and can't be", &error))
 }
 
 /// An instance of tracefs; gone when this is dropped.
@@ -110,7 +110,7 @@ impl Instance {
         let instances = tracefs.join("instances");
         remove_left(&instances);
         let path = instances.join(format!("{NAME}{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| told("no instance of tracefs can be made", &error))?;
+        fs::create_dir(&path).map_err(|error| failure("no instance of tracefs can be made", &error))?;
         let instance = Self { path };
         instance.write("trace_clock", "mono")?;
         instance.write("buffer_size_kb", BUFFER_KIB)?;
@@ -122,14 +122,14 @@ impl Instance {
     }
 
     fn write(&self, file: &str, value: &str) -> io::Result<()> {
-        fs::write(self.path.join(file), value).map_err(|error| told(&format!("{file} of tracefs"), &error))
+        fs::write(self.path.join(file), value).map_err(|error| failure(&format!("{file} of tracefs"), &error))
     }
 
-    fn finish(self, devices: &[Device]) -> io::Result<Seen> {
+    fn finish(self, devices: &[Device]) -> io::Result<BlockLatencies> {
         self.write("tracing_on", "0")?;
         let trace = BufReader::new(File::open(self.path.join("trace"))?);
         let (text, behind) = head_of(trace, LONGEST_TRACE_BYTES)?;
-        Ok(Seen { blocks: paired(&text, devices), lost: self.lost() + behind })
+        Ok(BlockLatencies { blocks: paired(&text, devices), lost: self.lost() + behind })
     }
 
     fn lost(&self) -> u64 {

@@ -196,7 +196,7 @@ impl Outcome {
 
 /// What stands at an attribute, held against the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum AttributeState {
     AsBefore,
     Ours,
     /// Ours for all that is known: a crash hides whether the kernel or somebody else has set it.
@@ -240,7 +240,7 @@ pub(crate) fn restore(
 ) -> Result<Vec<Outcome>, JournalError> {
     let lost = lost_devices(kernel, &state.begun);
     let found = snapshot(kernel, state.begun.before.keys());
-    let standing = standings(state, &found, force);
+    let standing = attribute_states(state, &found, force);
     log.append(&reverting(&standing, &found, state))?;
     let targets: BTreeMap<&String, Option<String>> =
         standing.keys().map(|path| (path, target(path, &standing, state, &found))).collect();
@@ -263,29 +263,29 @@ pub(crate) fn restore(
 /// written, too, if the way back of a scheduler has taken it along.
 fn target(
     path: &String,
-    standing: &BTreeMap<String, Standing>,
+    standing: &BTreeMap<String, AttributeState>,
     state: &State,
     found: &Values,
 ) -> Option<String> {
     let values = match standing.get(path) {
-        Some(Standing::Foreign) if state.foreign.contains_key(path) => &state.foreign,
-        Some(Standing::Foreign) => found,
+        Some(AttributeState::Foreign) if state.foreign.contains_key(path) => &state.foreign,
+        Some(AttributeState::Foreign) => found,
         _ => &state.begun.before,
     };
     values.get(path).cloned().flatten()
 }
 
 /// What was found, told apart, so that a way back that is broken off can go on.
-fn reverting(standing: &BTreeMap<String, Standing>, found: &Values, state: &State) -> Entry {
-    let of = |wanted: &[Standing]| -> Values {
+fn reverting(standing: &BTreeMap<String, AttributeState>, found: &Values, state: &State) -> Entry {
+    let of = |wanted: &[AttributeState]| -> Values {
         let meant = standing.iter().filter(|(_, standing)| wanted.contains(standing));
         meant.map(|(path, _)| (path.clone(), found.get(path).cloned().flatten())).collect()
     };
-    let mut foreign = of(&[Standing::Foreign]);
+    let mut foreign = of(&[AttributeState::Foreign]);
     foreign.extend(state.foreign.clone());
     Entry::Reverting {
-        ours: of(&[Standing::Ours, Standing::Unclear]),
-        unclear: of(&[Standing::Unclear]).into_keys().collect(),
+        ours: of(&[AttributeState::Ours, AttributeState::Unclear]),
+        unclear: of(&[AttributeState::Unclear]).into_keys().collect(),
         foreign,
     }
 }
@@ -352,30 +352,30 @@ fn is_on(path: &str, devices: &[String]) -> bool {
     devices.iter().any(|device| path.starts_with(device.as_str()))
 }
 
-fn standings(state: &State, found: &Values, force: bool) -> BTreeMap<String, Standing> {
+fn attribute_states(state: &State, found: &Values, force: bool) -> BTreeMap<String, AttributeState> {
     let paths = state.begun.before.keys();
     if force {
-        return paths.map(|path| (path.clone(), Standing::Ours)).collect();
+        return paths.map(|path| (path.clone(), AttributeState::Ours)).collect();
     }
-    let mut standing: BTreeMap<String, Standing> =
-        paths.map(|path| (path.clone(), standing(state, found, path))).collect();
+    let mut standing: BTreeMap<String, AttributeState> =
+        paths.map(|path| (path.clone(), attribute_state(state, found, path))).collect();
     leave_queues_of_others(&mut standing);
     standing
 }
 
 /// Whoever has set a scheduler has set its queue anew with it.
-fn leave_queues_of_others(standing: &mut BTreeMap<String, Standing>) {
+fn leave_queues_of_others(standing: &mut BTreeMap<String, AttributeState>) {
     let queues: Vec<String> = standing
         .iter()
-        .filter(|(_, standing)| **standing == Standing::Foreign)
+        .filter(|(_, standing)| **standing == AttributeState::Foreign)
         .filter_map(|(path, _)| Some(format!("{}/queue/", path.strip_suffix("/queue/scheduler")?)))
         .collect();
     for (path, standing) in standing.iter_mut() {
         if is_reset(path)
-            && *standing != Standing::AsBefore
+            && *standing != AttributeState::AsBefore
             && queues.iter().any(|queue| path.starts_with(queue))
         {
-            *standing = Standing::Foreign;
+            *standing = AttributeState::Foreign;
         }
     }
 }
@@ -386,28 +386,28 @@ fn unit(values: &Values, path: &str) -> (Option<String>, Option<String>) {
     (plain(path), rival(path).and_then(|rival| plain(&rival)))
 }
 
-fn standing(state: &State, found: &Values, path: &str) -> Standing {
+fn attribute_state(state: &State, found: &Values, path: &str) -> AttributeState {
     let now = unit(found, path);
     if now == unit(&state.begun.before, path) {
-        return Standing::AsBefore;
+        return AttributeState::AsBefore;
     }
     if now == unit(&state.left, path) {
-        return if state.unclear.contains(path) { Standing::Unclear } else { Standing::Ours };
+        return if state.unclear.contains(path) { AttributeState::Unclear } else { AttributeState::Ours };
     }
     let Some(flight) = state.in_flight.as_ref().filter(|flight| flight.closure.iter().any(|p| p == path))
     else {
-        return Standing::Foreign;
+        return AttributeState::Foreign;
     };
     let (flown, other) = unit(found, &flight.path);
     let flown = flown == Some(plain_value(&flight.value));
     match rival(&flight.path) {
         // The kernel sets the rival to 0, and nothing else does without changing the value.
-        Some(_) if flown && other.as_deref() == Some("0") => Standing::Ours,
-        Some(_) => Standing::Foreign,
-        None if !flown => Standing::Foreign,
-        None if flight.path == path => Standing::Ours,
-        None if state.foreign.contains_key(path) => Standing::Foreign,
-        None => Standing::Unclear,
+        Some(_) if flown && other.as_deref() == Some("0") => AttributeState::Ours,
+        Some(_) => AttributeState::Foreign,
+        None if !flown => AttributeState::Foreign,
+        None if flight.path == path => AttributeState::Ours,
+        None if state.foreign.contains_key(path) => AttributeState::Foreign,
+        None => AttributeState::Unclear,
     }
 }
 
@@ -415,7 +415,7 @@ fn outcomes(
     kernel: &dyn Kernel,
     state: &State,
     found: &Values,
-    standing: &BTreeMap<String, Standing>,
+    standing: &BTreeMap<String, AttributeState>,
     lost: &[String],
     refused: &BTreeMap<String, String>,
 ) -> Vec<Outcome> {
@@ -427,7 +427,7 @@ fn outcomes(
             (Fate::Failed, Some("another device has this name now".to_owned()))
         } else {
             match standing.get(path) {
-                Some(Standing::Foreign) if !is_back => {
+                Some(AttributeState::Foreign) if !is_back => {
                     let kept = now.as_deref().map(plain_value) == found.as_deref().map(plain_value);
                     let why = if kept {
                         "somebody else has set it since"
@@ -437,11 +437,11 @@ fn outcomes(
                     (Fate::Drifted, Some(why.to_owned()))
                 }
                 _ if !is_back => (Fate::Failed, refused.get(path).cloned()),
-                Some(Standing::Unclear) => (
+                Some(AttributeState::Unclear) => (
                     Fate::RestoredBlind,
                     Some("a crash hides whether the kernel or somebody else had set it".to_owned()),
                 ),
-                Some(Standing::AsBefore) => (Fate::Already, None),
+                Some(AttributeState::AsBefore) => (Fate::Already, None),
                 _ => (Fate::Restored, None),
             }
         };

@@ -126,7 +126,7 @@ pub enum CommitError {
 
 /// What shall be changed.
 #[derive(Debug, Clone, Default)]
-pub struct Order {
+pub struct ChangeRequest {
     /// The profile's name.
     pub profile: String,
     /// The writes.
@@ -277,7 +277,7 @@ pub(crate) fn name_of(path: &Path) -> String {
 /// Before anything is written when a journal or a guard can't be had; after a failed step everything was taken back.
 pub fn make(
     root: &Path,
-    order: &Order,
+    order: &ChangeRequest,
     start_guard: &mut dyn FnMut(&str) -> Result<(), String>,
 ) -> Result<Applied, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;

@@ -33,7 +33,7 @@ pub struct Compiling {
 
 impl Compiling {
     /// Of these processes; their children are not looked at.
-    pub fn of(pids: Vec<u32>) -> Self {
+    pub fn new(pids: Vec<u32>) -> Self {
         let last = pids.iter().map(|_| None).collect();
         Self { pids, last, sum_s: 0.0, is_seen: false }
     }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn the_work_of_a_compiling_thread_is_counted_and_no_others() {
         let own = std::process::id();
-        let mut compiling = Compiling::of(vec![own]);
+        let mut compiling = Compiling::new(vec![own]);
         compiling.look();
         let burn = || {
             let begun = std::time::Instant::now();
@@ -88,7 +88,7 @@ mod tests {
         drop(told);
         thread.unwrap().join().unwrap();
         assert!(seen_s > 0.05, "{seen_s}");
-        let mut others = Compiling::of(vec![u32::MAX / 2]);
+        let mut others = Compiling::new(vec![u32::MAX / 2]);
         assert_eq!(others.look(), None);
     }
 }

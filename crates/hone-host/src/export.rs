@@ -9,7 +9,7 @@ use crate::commit;
 use crate::disks::DataPath;
 use crate::held::held;
 use crate::kernel::{Kernel, plain_value};
-use crate::knob::{Family, KNOBS, Place};
+use crate::knob::{DeviceKnob, Family, KNOBS};
 use crate::relevance::{Facts, counter};
 
 /// Labels and value.
@@ -37,7 +37,7 @@ fn gauge(name: &'static str, help: &'static str, samples: Vec<Sample>) -> Metric
 
 /// What else is known of a host, beside its files.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
+pub struct OpenSettings {
     /// Settings that Hone's open changes hold.
     pub settings: u64,
     /// Of these, how many say something else now.
@@ -46,12 +46,12 @@ pub struct Kept {
 
 /// What Hone has changed here and not taken back; nothing where the journals can't be read. What a change could have touched, and
 /// has not, is not held.
-pub fn kept_here(root: &Path) -> Option<Kept> {
+pub fn kept_here(root: &Path) -> Option<OpenSettings> {
     let known = commit::known(root);
     if !known.unreadable.is_empty() {
         return None;
     }
-    let mut kept = Kept::default();
+    let mut kept = OpenSettings::default();
     let changes = held(root, &known);
     let attributes = changes.iter().flat_map(|change| &change.attributes);
     for attribute in attributes.filter(|attribute| attribute.is_changed()) {
@@ -62,7 +62,7 @@ pub fn kept_here(root: &Path) -> Option<Kept> {
 }
 
 /// All that a host shows now, as a page that Prometheus reads. `kept` is of Hone's own journals, where they can be read.
-pub fn page(kernel: &dyn Kernel, data: &DataPath, facts: &Facts, kept: Option<&Kept>) -> String {
+pub fn page(kernel: &dyn Kernel, data: &DataPath, facts: &Facts, kept: Option<&OpenSettings>) -> String {
     let mut metrics = vec![pressure(kernel)];
     metrics.extend(memory(kernel, facts));
     metrics.extend(disks(kernel));
@@ -308,7 +308,7 @@ fn knobs(kernel: &dyn Kernel, data: &DataPath) -> Vec<Metric> {
             Family::TopQueue => data.top.iter().map(|top| Some(top.as_str())).collect(),
         };
         for device in devices {
-            let Ok(text) = kernel.read(&Place::new(knob, device).path()) else { continue };
+            let Ok(text) = kernel.read(&DeviceKnob::new(knob, device).path()) else { continue };
             let mut labels = vec![("knob", knob.name.to_owned())];
             labels.extend(device.map(|device| ("device", device.to_owned())));
             let value = plain_value(&text);
@@ -326,8 +326,8 @@ fn knobs(kernel: &dyn Kernel, data: &DataPath) -> Vec<Metric> {
     ]
 }
 
-fn changes(kept: Option<&Kept>) -> Vec<Metric> {
-    let of = |value: fn(&Kept) -> u64| -> Vec<Sample> {
+fn changes(kept: Option<&OpenSettings>) -> Vec<Metric> {
+    let of = |value: fn(&OpenSettings) -> u64| -> Vec<Sample> {
         kept.map(|kept| (Vec::new(), value(kept) as f64)).into_iter().collect()
     };
     vec![
@@ -404,7 +404,7 @@ mod tests {
     fn every_family_says_what_it_is_once() {
         let files = Files::new(Path::new("/"));
         let facts = Facts { swap_bytes: Some(0), ..Facts::default() };
-        let text = page(&files, &DataPath::default(), &facts, Some(&Kept::default()));
+        let text = page(&files, &DataPath::default(), &facts, Some(&OpenSettings::default()));
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         assert_eq!(names.len(), names.iter().collect::<std::collections::BTreeSet<_>>().len());
         for name in names {

@@ -10,7 +10,7 @@ use crate::later_boot::{self, Here};
 
 /// A change that is not taken back, as it stands in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct OpenChange {
     /// Its name.
     pub id: String,
     /// The profile.
@@ -62,7 +62,7 @@ impl Attribute {
 }
 
 /// Changes that are not taken back, the oldest first, as far as their journals can be read.
-pub fn held(root: &Path, known: &Known) -> Vec<Held> {
+pub fn held(root: &Path, known: &Known) -> Vec<OpenChange> {
     let files = Files::new(root);
     let boot = boot_id(&files).ok();
     let mut above: BTreeSet<String> = BTreeSet::new();
@@ -78,7 +78,7 @@ pub fn held(root: &Path, known: &Known) -> Vec<Held> {
             seconds_left: deadline_s.saturating_sub(since_boot_s()),
             lives: is_guard(pid, &id),
         };
-        all.push(Held {
+        all.push(OpenChange {
             profile: state.begun.profile.clone(),
             confirmed: state.confirmed,
             earlier_boot: state.begun.boot_id != boot,

@@ -294,7 +294,7 @@ impl Socket {
     }
 
     #[cfg(test)]
-    pub(crate) fn of(local: &str, remote: &str, state: u8, inode: u64) -> Self {
+    pub(crate) fn parsed(local: &str, remote: &str, state: u8, inode: u64) -> Self {
         Self { local: local.parse().unwrap(), remote: remote.parse().unwrap(), state, inode }
     }
 }
@@ -452,14 +452,14 @@ mod tests {
         let v4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
              0: 0100007F:2384 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1153 1 0 100 0\n   \
              1: 0100007F:2384 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 1154 1 0 20 4\n";
-        let listens = Socket::of("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 1153);
-        let connected = Socket::of("127.0.0.1:9092", "127.0.0.1:50000", 0x01, 1154);
+        let listens = Socket::parsed("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 1153);
+        let connected = Socket::parsed("127.0.0.1:9092", "127.0.0.1:50000", 0x01, 1154);
         assert_eq!(sockets(v4), [listens, connected]);
         assert!(listens.listens() && !listens.is_connected());
         assert!(connected.is_connected() && !connected.listens());
         let v6 = "   0: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A \
              00000000:00000000 00:00000000 00000000     0        0 77 1 0 100 0 0 10 0\n";
-        assert_eq!(sockets(v6), [Socket::of("[::1]:80", "[::]:0", 0x0A, 77)]);
+        assert_eq!(sockets(v6), [Socket::parsed("[::1]:80", "[::]:0", 0x0A, 77)]);
         assert_eq!(sockets("0: 0100007F:2384 0 0A\n0: xyz:1 0 0A a b c d e 1\n"), []);
     }
 

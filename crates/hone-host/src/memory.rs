@@ -57,7 +57,7 @@ fn page_bytes() -> u64 {
 
 /// Looks at the memory of process trees again and again until it is asked for what it saw, or dropped.
 #[derive(Debug)]
-pub struct Watch(Repeated<Seen>);
+pub struct Watch(Repeated<MemorySamples>);
 
 /// Between two looks, at least. What rises and falls in less may be missed by the mean; a peak of a single process is the kernel's own.
 const EVERY: Duration = Duration::from_millis(100);
@@ -71,19 +71,19 @@ impl Watch {
         if pids.is_empty() {
             return None;
         }
-        let seen = Seen::new(pids.to_vec());
-        Repeated::start("memory", EVERY, seen, |seen| seen.look(Path::new("/"))).map(Self)
+        let samples = MemorySamples::new(pids.to_vec());
+        Repeated::start("memory", EVERY, samples, |samples| samples.look(Path::new("/"))).map(Self)
     }
 
     /// Ends the watch; `None` where nothing could be seen.
     pub fn stop(self) -> Option<TargetMemory> {
-        self.0.stop()?.told(Path::new("/"))
+        self.0.stop()?.target_memory(Path::new("/"))
     }
 }
 
 /// What the looks at process trees found.
 #[derive(Debug)]
-struct Seen {
+struct MemorySamples {
     roots: Vec<u32>,
     tree: Vec<u32>,
     /// The peak of the only process before the first look.
@@ -96,7 +96,7 @@ struct Seen {
     counted: MemoryCounted,
 }
 
-impl Seen {
+impl MemorySamples {
     fn new(roots: Vec<u32>) -> Self {
         let counted = MemoryCounted::Resident;
         Self {
@@ -135,7 +135,7 @@ impl Seen {
         }
     }
 
-    fn told(self, root: &Path) -> Option<TargetMemory> {
+    fn target_memory(self, root: &Path) -> Option<TargetMemory> {
         if self.samples == 0 {
             return None;
         }
@@ -189,9 +189,9 @@ mod tests {
     }
 
     fn looked(root: &Path) -> Option<TargetMemory> {
-        let mut seen = Seen::new(vec![7]);
+        let mut seen = MemorySamples::new(vec![7]);
         seen.look(root);
-        seen.told(root)
+        seen.target_memory(root)
     }
 
     #[test]

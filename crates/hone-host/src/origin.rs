@@ -113,7 +113,7 @@ fn sysctls(kernel: &dyn Kernel, is_one: impl Fn(&str) -> bool) -> Vec<Origin> {
 }
 
 /// The line that rules an attribute, if any does.
-pub fn of<'a>(origins: &'a [Origin], path: &str) -> Option<&'a Origin> {
+pub fn ruling<'a>(origins: &'a [Origin], path: &str) -> Option<&'a Origin> {
     origins.iter().rev().find(|origin| origin.path == path)
 }
 
@@ -350,7 +350,8 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let found = origins(&Files::new(root.path()), false);
-        let says = |path: &str| of(&found, path).map(|origin| (origin.file.as_str(), origin.value.as_str()));
+        let says =
+            |path: &str| ruling(&found, path).map(|origin| (origin.file.as_str(), origin.value.as_str()));
         assert_eq!(says("proc/sys/vm/swappiness"), Some(("usr/lib/sysctl.d/50-y.conf", "20")));
         assert_eq!(says("sys/block/vda/queue/scheduler"), Some(("etc/udev/rules.d/60-s.rules", "none")));
         assert_eq!(says("sys/block/vda/queue/rotational"), None, "a question is no assignment");
@@ -359,12 +360,13 @@ mod tests {
         assert_eq!(says(&format!("{huge}/enabled")).unwrap().1, "never", "tuned comes after the boot");
         assert_eq!(says(&format!("{huge}/defrag")).unwrap().1, "defer+madvise");
         assert_eq!(says("sys/block/vda/queue/read_ahead_kb").unwrap().1, "4096");
-        assert!(of(&found, "proc/sys/net/ipv4/conf/eth0.1/x").is_some());
+        assert!(ruling(&found, "proc/sys/net/ipv4/conf/eth0.1/x").is_some());
         // Usually tuned gives way to the files below /etc, and then to those alone.
         fs::remove_file(root.path().join("etc/tuned/tuned-main.conf")).unwrap();
         fs::write(root.path().join("etc/sysctl.d/60-own.conf"), "vm.dirty_ratio = 25\n").unwrap();
         let found = origins(&Files::new(root.path()), false);
-        let says = |path: &str| of(&found, path).map(|origin| (origin.file.as_str(), origin.value.as_str()));
+        let says =
+            |path: &str| ruling(&found, path).map(|origin| (origin.file.as_str(), origin.value.as_str()));
         assert_eq!(says("proc/sys/vm/dirty_ratio"), Some(("etc/sysctl.d/60-own.conf", "25")));
         assert_eq!(says("proc/sys/vm/swappiness"), Some(("etc/sysctl.d/10-x.conf", "10")));
         assert_eq!(says("proc/sys/net/ipv4/conf/eth0.1/x").unwrap().0, "usr/lib/sysctl.d/50-y.conf");
@@ -379,7 +381,8 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         let files = Files::new(root.path());
-        let says = || of(&origins(&files, false), "proc/sys/vm/swappiness").map(|origin| origin.file.clone());
+        let says =
+            || ruling(&origins(&files, false), "proc/sys/vm/swappiness").map(|origin| origin.file.clone());
         write("etc/sysctl.conf", "vm.swappiness = 1\n");
         assert_eq!(says().as_deref(), Some("etc/sysctl.conf"), "procps reads it");
         write("usr/lib/systemd/systemd-sysctl", "");

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::change::Step;
 use crate::disks::{DataPath, Disk, look};
 use crate::kernel::{Kernel, plain_value};
-use crate::knob::{Effect, Family, MOST_REQUESTS_OF_A_SCHEDULER, Place, Risk, by_name, of_path};
+use crate::knob::{DeviceKnob, Effect, Family, MOST_REQUESTS_OF_A_SCHEDULER, Risk, by_name, of_path};
 use crate::origin::{self, Origin};
 use crate::profile::{Only, Profile, Wish};
 use crate::relevance::{Facts, cannot_matter, remark};
@@ -172,10 +172,10 @@ fn rows(kernel: &dyn Kernel, wish: &Wish, data: &DataPath, facts: &Facts) -> Vec
         }
         Family::TopQueue => data.top.iter().map(|top| Some(top.as_str())).collect(),
     };
-    devices.into_iter().map(|device| row(kernel, wish, &Place::new(knob, device), facts)).collect()
+    devices.into_iter().map(|device| row(kernel, wish, &DeviceKnob::new(knob, device), facts)).collect()
 }
 
-fn row(kernel: &dyn Kernel, wish: &Wish, place: &Place, facts: &Facts) -> Row {
+fn row(kernel: &dyn Kernel, wish: &Wish, place: &DeviceKnob, facts: &Facts) -> Row {
     let path = place.path();
     let text = kernel.read(&path);
     let takes_along = place.closure(kernel).into_iter().filter(|other| *other != path).collect();
@@ -205,7 +205,7 @@ fn row(kernel: &dyn Kernel, wish: &Wish, place: &Place, facts: &Facts) -> Row {
 }
 
 /// One hardware queue is in need of an order, which many have in the device itself (block/elevator.c gives such a disk mq-deadline).
-fn unordered(kernel: &dyn Kernel, wish: &Wish, place: &Place) -> Option<String> {
+fn unordered(kernel: &dyn Kernel, wish: &Wish, place: &DeviceKnob) -> Option<String> {
     let disk =
         place.device.as_ref().filter(|_| place.knob.name == "queue.scheduler" && wish.value == "none")?;
     (look(kernel, disk).hardware_queues == 1).then(|| {
@@ -213,7 +213,7 @@ fn unordered(kernel: &dyn Kernel, wish: &Wish, place: &Place) -> Option<String> 
     })
 }
 
-fn action(wish: &Wish, place: &Place, text: &str, facts: &Facts) -> Action {
+fn action(wish: &Wish, place: &DeviceKnob, text: &str, facts: &Facts) -> Action {
     let now = plain_value(text);
     let enough = || Some(now.parse::<u64>().ok()? >= wish.value.parse::<u64>().ok()?);
     if now == wish.value || (wish.at_least && enough() == Some(true)) {
@@ -302,7 +302,7 @@ impl Plan {
     pub fn held_by_hand(&self, kernel: &dyn Kernel, origins: &[Origin]) -> Vec<Step> {
         let by_hand = |row: &Row| {
             let now = row.now.as_ref().filter(|_| row.action == Action::Keep)?;
-            let by_file = origin::of(origins, &row.path).is_some_and(|origin| origin.value == *now);
+            let by_file = origin::ruling(origins, &row.path).is_some_and(|origin| origin.value == *now);
             let usual = of_path(&row.path).and_then(|place| place.usual(kernel));
             (!by_file && usual.as_ref() != Some(now)).then(|| step(row, now))
         };

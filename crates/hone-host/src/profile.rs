@@ -122,7 +122,7 @@ pub fn checked(name: &str, profile: Profile) -> Result<Profile, ProfileError> {
         let Some(knob) = by_name(&wish.name) else {
             return Err(ProfileError::Unknown { name, knob: knob_name });
         };
-        let place = crate::knob::Place::new(knob, None);
+        let place = crate::knob::DeviceKnob::new(knob, None);
         let switched_off = place.rival().is_some_and(|rival| paths.contains(&rival));
         if !paths.insert(place.path()) || switched_off {
             return Err(ProfileError::Twice { name, knob: knob_name });

@@ -128,7 +128,7 @@ mod tests {
         root
     }
 
-    fn of(text: &str) -> Vec<(usize, String, String)> {
+    fn wishes_of(text: &str) -> Vec<(usize, String, String)> {
         let root = root();
         let wishes = wishes(&Files::new(root.path()), &lines(text));
         wishes.into_iter().map(|wish| (wish.at, wish.path, wish.value)).collect()
@@ -140,7 +140,7 @@ mod tests {
         let text = "net.ipv4.conf.default.rp_filter = 2\nnet.ipv4.conf.*.rp_filter = 1\n-net.ipv4.conf.all.rp_filter\n";
         let path = |name: &str| format!("proc/sys/net/ipv4/conf/{name}/rp_filter");
         assert_eq!(
-            of(text),
+            wishes_of(text),
             [(0, path("default"), "2".into()), (1, path("eth0"), "1".into()), (1, path("lo"), "1".into())]
         );
     }
@@ -152,7 +152,7 @@ mod tests {
         let numbers: Vec<(usize, bool)> = lines.iter().map(|line| (line.number, line.may_fail)).collect();
         assert_eq!(numbers, [(4, true), (6, false), (7, false)]);
         assert_eq!(
-            of(text),
+            wishes_of(text),
             [
                 (0, "proc/sys/net/ipv4/tcp_rmem".into(), "4096 87380 16777216".into()),
                 (1, "proc/sys/vm/x".into(), "1".into()),
@@ -166,7 +166,7 @@ mod tests {
     proptest! {
         #[test]
         fn foreign_lines_do_no_harm(text in "\\PC{0,80}", like in "[a-z.*=\\[\\]/ -]{0,40}") {
-            let _ = (of(&text), of(&like));
+            let _ = (wishes_of(&text), wishes_of(&like));
         }
     }
 }

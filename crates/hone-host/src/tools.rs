@@ -17,7 +17,7 @@ pub enum Need {
 /// Where to look for a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum ToolFolders {
     /// In the folders of `PATH`.
     Path,
     /// In the folder `bin` beside the one that `rustc --print target-libdir` names, and in `PATH` only after that:
@@ -55,7 +55,7 @@ impl Packages {
         Self { debian: Some(name), ubuntu: Some(name), dnf: Some(name), pacman: Some(name) }
     }
 
-    const fn of(apt: &'static str, dnf: Option<&'static str>, pacman: Option<&'static str>) -> Self {
+    const fn new(apt: &'static str, dnf: Option<&'static str>, pacman: Option<&'static str>) -> Self {
         Self { debian: Some(apt), ubuntu: Some(apt), dnf, pacman }
     }
 }
@@ -93,7 +93,7 @@ pub struct KnownTool {
     /// What makes it print its version and exit.
     pub version_args: &'static [&'static str],
     /// Where to look for it.
-    pub place: Place,
+    pub place: ToolFolders,
     /// Which verbs want it, and for what.
     pub wanted_for: &'static str,
     /// How badly.
@@ -115,93 +115,90 @@ const EMULATOR: &str = "qemu-aarch64";
 #[cfg(not(target_arch = "aarch64"))]
 const EMULATOR: &str = "qemu-x86_64";
 
+/// What most of them have in common.
+const USUAL: KnownTool = KnownTool {
+    name: "",
+    program: "",
+    version_args: &["--version"],
+    place: ToolFolders::Path,
+    wanted_for: "",
+    need: Need::Optional,
+    constraint: Constraint::Any,
+    install: RUSTUP,
+};
+
 /// Every program that Hone can use, in the order in which a report shows them.
 pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "cargo",
         program: "cargo",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "optimize: builds of Cargo targets",
         need: Need::Required,
-        constraint: Constraint::Any,
         install: RUSTUP,
+        ..USUAL
     },
     KnownTool {
         name: "rustc",
         program: "rustc",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "optimize: builds of Cargo targets",
         need: Need::Required,
-        constraint: Constraint::Any,
         install: RUSTUP,
+        ..USUAL
     },
     KnownTool {
         name: "cc",
         program: "cc",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "optimize: linking of Cargo targets",
         need: Need::Required,
-        constraint: Constraint::Any,
         install: Install::Packages {
-            packages: Packages::of("gcc libc6-dev", Some("gcc glibc-devel"), Some("gcc")),
+            packages: Packages::new("gcc libc6-dev", Some("gcc glibc-devel"), Some("gcc")),
             otherwise: "install a C compiler under the name `cc`",
         },
+        ..USUAL
     },
     KnownTool {
         name: "llvm-profdata",
         program: "llvm-profdata",
         version_args: &["--version"],
-        place: Place::BesideRustc,
+        place: ToolFolders::BesideRustc,
         wanted_for: "optimize: merging and proving of profiles",
         need: Need::Required,
         constraint: Constraint::LlvmOfRustc,
         install: Install::Component {
             command: "rustup component add llvm-tools",
-            packages: Packages::of("llvm{llvm}", Some("llvm"), Some("llvm")),
+            packages: Packages::new("llvm{llvm}", Some("llvm"), Some("llvm")),
             otherwise: "install the tools of the same LLVM as rustc's",
         },
     },
     KnownTool {
         name: "clang",
         program: "clang",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "optimize: C and C++ inside a Cargo target, with the same profile",
-        need: Need::Optional,
         constraint: Constraint::LlvmOfRustc,
         install: Install::Packages {
-            packages: Packages::of(
+            packages: Packages::new(
                 "clang{llvm} lld{llvm} libclang-rt{llvm}-dev",
                 Some("clang lld compiler-rt"),
                 Some("clang lld compiler-rt"),
             ),
             otherwise: "install clang, lld and compiler-rt of the same LLVM as rustc's (https://apt.llvm.org for Debian and Ubuntu)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "llvm-bolt",
         program: "llvm-bolt",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "optimize: rewriting a linked binary by its profile (BOLT)",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
-            packages: Packages::of("bolt{llvm}", Some("llvm-bolt"), None),
+            packages: Packages::new("bolt{llvm}", Some("llvm-bolt"), None),
             otherwise: "build LLVM with `-DLLVM_ENABLE_PROJECTS='clang;lld;bolt'`",
         },
+        ..USUAL
     },
     KnownTool {
         name: "perf",
         program: "perf",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "optimize and diagnose: sampled profiles, and counters where the machine has them",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages {
                 debian: Some("linux-perf"),
@@ -211,40 +208,33 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
             },
             otherwise: "install the `perf` that belongs to the running kernel",
         },
+        ..USUAL
     },
     KnownTool {
         name: "valgrind",
         program: "valgrind",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "diagnose and heatmap: they read what its callgrind writes",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::same("valgrind"),
             otherwise: "install valgrind (https://valgrind.org)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "qemu-user",
         program: EMULATOR,
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "diagnose and optimize: an exact trace, where there are no counters",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
             packages: Packages::same("qemu-user"),
             otherwise: "install QEMU's user-mode emulators (https://www.qemu.org)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "go",
         program: "go",
         version_args: &["version"],
-        place: Place::Path,
         wanted_for: "optimize and profile: Go targets",
-        need: Need::Optional,
         // Profile-guided optimisation left its preview with Go 1.21 (release notes of Go 1.21).
         constraint: Constraint::AtLeast(1, 21),
         install: Install::Packages {
@@ -257,37 +247,34 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
             },
             otherwise: "install Go 1.21 or later (https://go.dev/dl)",
         },
+        ..USUAL
     },
     KnownTool {
         name: "java",
         program: "java",
-        version_args: &["--version"],
-        place: Place::Path,
         wanted_for: "load and compare against Apache Kafka on this machine",
-        need: Need::Optional,
         // Brokers of Kafka 4.0 and later need Java 17 (its release notes).
         constraint: Constraint::AtLeast(17, 0),
         install: Install::Packages {
-            packages: Packages::of(
+            packages: Packages::new(
                 "default-jre-headless",
                 Some("java-latest-openjdk-headless"),
                 Some("jre-openjdk-headless"),
             ),
             otherwise: "install a Java runtime, version 17 or later",
         },
+        ..USUAL
     },
     KnownTool {
         name: "kcat",
         program: "kcat",
         version_args: &["-V"],
-        place: Place::Path,
         wanted_for: "a second client to look into a topic with; no verb needs it",
-        need: Need::Optional,
-        constraint: Constraint::Any,
         install: Install::Packages {
-            packages: Packages::of("kcat", None, None),
+            packages: Packages::new("kcat", None, None),
             otherwise: "build it (https://github.com/edenhill/kcat)",
         },
+        ..USUAL
     },
 ];
 

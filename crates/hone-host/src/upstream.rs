@@ -25,7 +25,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// The server's program, process and address, for people.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let server = match &self.server {
             Some((pid, program)) => format!("{program} (process {pid})"),
             None => "a process that can't be seen".to_owned(),
@@ -130,7 +130,11 @@ mod tests {
         let behind =
             Upstream { of: client.id(), address, server: Some((own, ports::program_of(own).unwrap())) };
         assert_eq!(found, BTreeSet::from([behind.clone()]));
-        assert!(behind.words().ends_with(&format!("(process {own}) at {address}")), "{}", behind.words());
+        assert!(
+            behind.description().ends_with(&format!("(process {own}) at {address}")),
+            "{}",
+            behind.description()
+        );
         // The client is a child of this process. Of our tree it is a part, and taking it in is no calling.
         assert!(!upstreams(&[own]).iter().any(|one| one.address == address));
         client.kill().unwrap();
@@ -140,15 +144,15 @@ mod tests {
     #[test]
     fn only_connections_that_were_made_from_here_count() {
         let sockets = [
-            Socket::of("127.0.0.1:80", "0.0.0.0:0", 0x0A, 1),
-            Socket::of("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 2),
+            Socket::parsed("127.0.0.1:80", "0.0.0.0:0", 0x0A, 1),
+            Socket::parsed("127.0.0.1:9092", "0.0.0.0:0", 0x0A, 2),
             // A client of ours, who happens to have the number of a server's port.
-            Socket::of("127.0.0.1:80", "10.0.0.9:9092", 0x01, 3),
-            Socket::of("127.0.0.1:5000", "127.0.0.1:9092", 0x01, 4),
+            Socket::parsed("127.0.0.1:80", "10.0.0.9:9092", 0x01, 3),
+            Socket::parsed("127.0.0.1:5000", "127.0.0.1:9092", 0x01, 4),
             // Closed already; of somebody else; to nobody's port.
-            Socket::of("127.0.0.1:5001", "127.0.0.1:9092", 0x06, 5),
-            Socket::of("127.0.0.1:5002", "127.0.0.1:9092", 0x01, 6),
-            Socket::of("127.0.0.1:5003", "127.0.0.1:7", 0x01, 7),
+            Socket::parsed("127.0.0.1:5001", "127.0.0.1:9092", 0x06, 5),
+            Socket::parsed("127.0.0.1:5002", "127.0.0.1:9092", 0x01, 6),
+            Socket::parsed("127.0.0.1:5003", "127.0.0.1:7", 0x01, 7),
         ];
         let held = HashSet::from([1, 3, 4, 5, 7]);
         assert_eq!(clients_of(&sockets, &held), BTreeSet::from(["127.0.0.1:9092".parse().unwrap()]));

@@ -16,7 +16,7 @@ pub struct Uses {
 }
 
 /// What a running process uses; nothing of one that has gone.
-pub fn of(pid: u32) -> Uses {
+pub fn used_features(pid: u32) -> Uses {
     under(Path::new("/"), pid)
 }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_plain_program_uses_none_of_the_rings() {
-        let found = of(std::process::id());
+        let found = used_features(std::process::id());
         assert!(!found.io_uring && !found.aio, "{found:?}");
     }
 }

@@ -10,7 +10,7 @@ use hone_host::change::{ChangeError, Fate, Outcome, Step, apply, revert, snapsho
 use hone_host::disks::look;
 use hone_host::journal::{self, Begun, Entry, FORMAT, JournalError, Log, State, Willing};
 use hone_host::kernel::{Kernel, plain_value};
-use hone_host::knob::{Place, by_name, rank, rival};
+use hone_host::knob::{DeviceKnob, by_name, rank, rival};
 use hone_host::later_boot;
 
 mod model;
@@ -125,7 +125,7 @@ const WANTED: [(&str, Option<&str>); 12] = [
 fn random_steps(model: &Model, dice: &mut Dice) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for (name, device) in WANTED {
-        let place = Place::new(by_name(name).unwrap(), device);
+        let place = DeviceKnob::new(by_name(name).unwrap(), device);
         let rivals = steps.iter().any(|step| Some(&step.path) == place.rival().as_ref());
         if dice.below(2) == 0 || rivals {
             continue;
@@ -540,7 +540,7 @@ fn what_the_kernel_refuses_or_rounds_ends_the_change() {
         ("queue.read_ahead_kb", Some("vda"), "5"),
         ("queue.scheduler", Some("vda"), "noop"),
     ] {
-        let place = Place::new(by_name(name).unwrap(), device);
+        let place = DeviceKnob::new(by_name(name).unwrap(), device);
         let closure = place.closure(&model);
         let steps = [Step { path: place.path(), value: value.to_owned(), closure }];
         let text = RefCell::default();
@@ -585,7 +585,7 @@ fn what_is_busy_for_a_moment_comes_back_all_the_same() {
 #[test]
 fn what_stays_busy_is_named_and_the_rest_comes_back() {
     let model = Model::new(&[("vda", "mq-deadline")]);
-    let place = |name: &str| Place::new(by_name(name).unwrap(), None);
+    let place = |name: &str| DeviceKnob::new(by_name(name).unwrap(), None);
     let step = |name: &str, value: &str| Step {
         path: place(name).path(),
         value: value.to_owned(),

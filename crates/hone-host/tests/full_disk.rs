@@ -5,7 +5,7 @@ use std::fs;
 
 use hone_host::change::{Step, apply, revert, snapshot, touched};
 use hone_host::journal::{self, Begun, FORMAT, Journal, Willing};
-use hone_host::knob::{Place, by_name};
+use hone_host::knob::{DeviceKnob, by_name};
 
 mod model;
 use model::Model;
@@ -24,7 +24,7 @@ fn files_end_at(bytes: Option<u64>) {
 
 fn steps(model: &Model) -> Vec<Step> {
     let step = |(name, device, value): (&str, Option<&str>, &str)| {
-        let place = Place::new(by_name(name).unwrap(), device);
+        let place = DeviceKnob::new(by_name(name).unwrap(), device);
         Step { path: place.path(), value: value.to_owned(), closure: place.closure(model) }
     };
     [

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hone_host::change::Step;
-use hone_host::commit::{Order, confirm, make, take_last_back};
+use hone_host::commit::{ChangeRequest, confirm, make, take_last_back};
 use hone_host::disks::{self, DataPath};
 use hone_host::kernel::{Files, Kernel as _, plain_value};
 use hone_host::plan::{Plan, plan};
@@ -60,7 +60,7 @@ fn confirmed(host: &str, profile: &str) -> Confirmed {
     let files = Files::new(root.path());
     let data = disks::of_folder(&files, root.path(), Path::new(tree::data(&text).unwrap()));
     let plan = planned(&files, profile, &data);
-    let order = Order {
+    let order = ChangeRequest {
         profile: profile.to_owned(),
         steps: plan.steps(true),
         disks: plan.devices(),

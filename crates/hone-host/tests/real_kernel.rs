@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use hone_host::change::Step;
-use hone_host::commit::{Order, make, take_last_back};
+use hone_host::commit::{ChangeRequest, make, take_last_back};
 use hone_host::disks::look;
 use hone_host::kernel::{Files, Kernel, plain_value};
-use hone_host::knob::{Place, by_name};
+use hone_host::knob::{DeviceKnob, by_name};
 
 mod disk;
 mod model;
@@ -179,7 +179,7 @@ fn the_model_answers_as_this_kernel_does_for_the_machine() {
 }
 
 fn step(files: &Files, name: &str, device: Option<&str>, value: &str) -> Step {
-    let place = Place::new(by_name(name).unwrap(), device);
+    let place = DeviceKnob::new(by_name(name).unwrap(), device);
     Step { path: place.path(), value: value.to_owned(), closure: place.closure(files) }
 }
 
@@ -206,7 +206,7 @@ fn real_settings_come_back_to_the_byte() {
     };
     let before = raw();
     let name = Some(disk.name.as_str());
-    let order = Order {
+    let order = ChangeRequest {
         profile: "test".to_owned(),
         steps: vec![
             step(&files, "queue.nr_requests", name, "32"),
@@ -239,13 +239,13 @@ fn a_value_that_the_kernel_refuses_takes_the_others_back() {
     let files = Files::new(root.path());
     let before = queue(&disk.name);
     let name = Some(disk.name.as_str());
-    let order = Order {
+    let order = ChangeRequest {
         steps: vec![
             step(&files, "queue.scheduler", name, "mq-deadline"),
             step(&files, "queue.nr_requests", name, "2"),
             step(&files, "queue.nomerges", name, "2"),
         ],
-        ..Order::default()
+        ..ChangeRequest::default()
     };
     let error = make(root.path(), &order, &mut |_| Ok(())).unwrap_err().to_string();
     assert!(error.contains("reads `4` afterwards") && error.contains("was taken back"), "{error}");

@@ -18,7 +18,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
 use crate::error::LoadError;
 use crate::line::Line;
-use crate::security::{Door, Security};
+use crate::security::{Access, Security};
 
 pub(crate) const METADATA_VERSION: i16 = 7;
 const CREATE_TOPICS_VERSION: i16 = 4;
@@ -67,7 +67,7 @@ pub(crate) enum TopicNow {
 #[derive(Debug)]
 pub struct Admin {
     line: Line,
-    door: Door,
+    access: Access,
 }
 
 impl Admin {
@@ -79,7 +79,7 @@ impl Admin {
     /// # Errors
     /// When nobody listens there.
     pub fn connect(address: &str) -> Result<Self, LoadError> {
-        Self::enter(address, Door::plain(), ANSWER_LIMIT)
+        Self::enter(address, Access::plain(), ANSWER_LIMIT)
     }
 
     /// Connects to `host:port` as `security` says.
@@ -87,18 +87,18 @@ impl Admin {
     /// # Errors
     /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
     pub fn connect_with(address: &str, security: &Security) -> Result<Self, LoadError> {
-        Self::enter(address, Door::new(security)?, ANSWER_LIMIT)
+        Self::enter(address, Access::new(security)?, ANSWER_LIMIT)
     }
 
     /// Each step of the way and each answer may take `limit`.
-    pub(crate) fn enter(address: &str, door: Door, limit: Duration) -> Result<Self, LoadError> {
-        let line = door.enter(address, limit)?;
-        Ok(Self { line, door })
+    pub(crate) fn enter(address: &str, access: Access, limit: Duration) -> Result<Self, LoadError> {
+        let line = access.enter(address, limit)?;
+        Ok(Self { line, access })
     }
 
     /// A connection of the same kind to another broker of the cluster.
     pub(crate) fn another(&self, address: &str) -> Result<Self, LoadError> {
-        Self::enter(address, self.door.clone(), ANSWER_LIMIT)
+        Self::enter(address, self.access.clone(), ANSWER_LIMIT)
     }
 
     /// Asks whether a Kafka-API broker answers at `host:port` within `limit`.
@@ -114,7 +114,7 @@ impl Admin {
     /// # Errors
     /// As [`Admin::connect_with`], and when what answers is not a broker that knows itself.
     pub fn ready_with(address: &str, security: &Security, limit: Duration) -> Result<(), LoadError> {
-        Self::enter(address, Door::new(security)?, limit)?.brokers().map(|_| ())
+        Self::enter(address, Access::new(security)?, limit)?.brokers().map(|_| ())
     }
 
     /// `host:port` of every broker of the cluster by its id.
@@ -381,6 +381,15 @@ impl Admin {
         request: &Q,
     ) -> Result<A, LoadError> {
         self.line.ask(key, version, request)
+    }
+}
+
+/// Adds the addresses that are not known yet.
+pub(crate) fn remember(known: &mut Vec<String>, addresses: impl IntoIterator<Item = String>) {
+    for address in addresses {
+        if !known.contains(&address) {
+            known.push(address);
+        }
     }
 }
 

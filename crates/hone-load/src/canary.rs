@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::admin::{Admin, CLIENT_ID};
 use crate::error::LoadError;
 use crate::frames::encoding;
-use crate::security::{Door, Security};
+use crate::security::{Access, Security};
 
 /// Longer than this is as bad as no answer.
 pub const LIMIT: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ pub type Round = BTreeMap<i32, Sample>;
 #[derive(Debug)]
 pub struct Canary {
     topic: String,
-    door: Door,
+    access: Access,
     /// Broker by partition, with its address.
     brokers: Vec<(i32, String)>,
     lines: BTreeMap<i32, Admin>,
@@ -60,8 +60,8 @@ pub struct Canary {
 /// # Errors
 /// When nobody can be reached, or the cluster refuses.
 pub fn delete_left(topic: &str, addresses: &[String], security: &Security) -> Result<(), LoadError> {
-    let door = Door::new(security)?;
-    match any_line(addresses.iter(), &door)?.delete_topic(topic) {
+    let access = Access::new(security)?;
+    match any_line(addresses.iter(), &access)?.delete_topic(topic) {
         Err(LoadError::Refused { error: "UNKNOWN_TOPIC_OR_PARTITION", .. }) => Ok(()),
         deleted => deleted,
     }
@@ -76,7 +76,7 @@ pub fn reachable(brokers: &str, security: &Security) -> Result<String, LoadError
     match addresses.as_slice() {
         // Whoever comes next says more of a single one that does not answer.
         [only] => Ok(only.clone()),
-        all => Ok(any_line(all.iter(), &Door::new(security)?)?.address().to_owned()),
+        all => Ok(any_line(all.iter(), &Access::new(security)?)?.address().to_owned()),
     }
 }
 
@@ -87,10 +87,10 @@ fn with_sources(error: &LoadError) -> String {
 }
 
 /// A line to whoever answers first.
-fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, door: &Door) -> Result<Admin, LoadError> {
+fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, access: &Access) -> Result<Admin, LoadError> {
     let mut reasons = Vec::new();
     for address in addresses {
-        match Admin::enter(address, door.clone(), LIMIT) {
+        match Admin::enter(address, access.clone(), LIMIT) {
             Ok(mut admin) => {
                 admin.limit_answers(Admin::LIMIT)?;
                 return Ok(admin);
@@ -111,10 +111,10 @@ impl Canary {
         brokers: &BTreeMap<i32, String>,
         security: &Security,
     ) -> Result<Self, LoadError> {
-        let door = Door::new(security)?;
+        let access = Access::new(security)?;
         let canary = Self {
             topic: topic.to_owned(),
-            door,
+            access,
             brokers: brokers.iter().map(|(id, address)| (*id, address.clone())).collect(),
             lines: BTreeMap::new(),
             random: ChaCha8Rng::seed_from_u64(0x00CA_9A27),
@@ -124,7 +124,7 @@ impl Canary {
         let ids: Vec<i32> = brokers.keys().copied().collect();
         let config =
             RETENTION.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut admin = any_line(brokers.values(), &canary.door)?;
+        let mut admin = any_line(brokers.values(), &canary.access)?;
         match admin.create_placed_topic(topic, &ids, &config) {
             // Nobody else has this name: a broker that hands the request to its controller asks again when that one is slow,
             // and gets this for an answer.
@@ -169,7 +169,7 @@ impl Canary {
         let begun = Instant::now();
         let line = match self.lines.remove(&id) {
             Some(line) => Ok(line),
-            None => Admin::enter(address, self.door.clone(), LIMIT),
+            None => Admin::enter(address, self.access.clone(), LIMIT),
         };
         let failed = |since: Instant| {
             let us = micros(since.elapsed().max(LIMIT));
@@ -228,7 +228,7 @@ impl Canary {
     /// # Errors
     /// When nobody can be reached, or the cluster refuses.
     pub fn delete(self) -> Result<(), LoadError> {
-        any_line(self.brokers.iter().map(|(_, address)| address), &self.door)?.delete_topic(&self.topic)
+        any_line(self.brokers.iter().map(|(_, address)| address), &self.access)?.delete_topic(&self.topic)
     }
 }
 

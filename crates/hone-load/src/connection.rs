@@ -10,7 +10,7 @@ use hone_kafka::{Frame, ProduceResponse, parse_produce_response_v7};
 use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::frames::Request;
-use crate::security::Door;
+use crate::security::Access;
 use crate::stream::Stream;
 
 /// An acknowledgement of a thousand partitions has 30 kB; a megabyte is not an acknowledgement.
@@ -125,8 +125,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects, shakes hands, logs in; each may take `limit`. From then on it never blocks.
-    pub(crate) fn open(door: &Door, address: &str, limit: Duration) -> Result<Self, LoadError> {
-        let stream = door.enter_stamped(address, limit)?;
+    pub(crate) fn open(access: &Access, address: &str, limit: Duration) -> Result<Self, LoadError> {
+        let stream = access.enter_stamped(address, limit)?;
         Ok(Self {
             address: address.to_owned(),
             stream,
@@ -409,7 +409,7 @@ mod tests {
     fn requests_pile_up_behind_each_other_and_only_a_full_socket_blocks() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         let request = request();
         for _ in 0..64 {
@@ -440,7 +440,7 @@ mod tests {
     fn without_acknowledgements_a_request_ends_when_the_socket_has_its_last_byte() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         let request = request();
         let (mut put, mut ended) = (0, 0);
@@ -494,7 +494,7 @@ mod tests {
     fn an_answer_without_the_kernels_stamp_is_told_apart() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         let clock = Clock::new(std::time::Instant::now());
         let request = request();
@@ -539,7 +539,7 @@ mod tests {
     fn answers_that_came_together_share_a_time_and_others_have_their_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         server.set_nodelay(true).unwrap();
         let clock = Clock::new(std::time::Instant::now());

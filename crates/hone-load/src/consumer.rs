@@ -27,7 +27,7 @@ use crate::cpu::CpuTime;
 use crate::error::LoadError;
 use crate::join::Placed;
 use crate::poll::{Poll, Ready};
-use crate::security::Door;
+use crate::security::Access;
 
 use commits::Commits;
 use lag::Lag;
@@ -48,7 +48,7 @@ const EVENTS_LIMIT: usize = 100;
 
 /// What the thread is told.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum ConsumerCommand {
     /// Something was acknowledged; times count from the window's start.
     Placed(Placed),
     /// Say when every consumer has read up to here, and count from here on.
@@ -71,7 +71,7 @@ pub(crate) struct Consumed {
 /// The thread and the way to it.
 #[derive(Debug)]
 pub(crate) struct Consumers {
-    orders: Option<mpsc::Sender<Order>>,
+    orders: Option<mpsc::Sender<ConsumerCommand>>,
     thread: Option<JoinHandle<Consumed>>,
     thread_id: i32,
 }
@@ -83,18 +83,19 @@ impl Consumers {
         count: u32,
         is_group: bool,
         address: &str,
-        door: &Door,
+        access: &Access,
         layout: &TopicLayout,
         from: &BTreeMap<i32, i64>,
     ) -> Result<Self, LoadError> {
         let (orders, receiver) = mpsc::channel();
         let (started, answer) = mpsc::sync_channel(1);
-        let (address, door, layout, from) = (address.to_owned(), door.clone(), layout.clone(), from.clone());
-        let serve = move || match Desk::open(count, is_group, address, door, &layout, &from, receiver) {
-            Ok(desk) => {
+        let (address, access, layout, from) =
+            (address.to_owned(), access.clone(), layout.clone(), from.clone());
+        let serve = move || match ReadLoop::open(count, is_group, address, access, &layout, &from, receiver) {
+            Ok(thread) => {
                 // SAFETY: no pointers are passed.
                 let _ = started.send(Ok(unsafe { libc::gettid() }));
-                desk.serve()
+                thread.serve()
             }
             Err(error) => {
                 let _ = started.send(Err(error));
@@ -108,24 +109,24 @@ impl Consumers {
     }
 
     /// Where acknowledgements go.
-    pub(crate) fn orders(&self) -> Option<mpsc::Sender<Order>> {
+    pub(crate) fn orders(&self) -> Option<mpsc::Sender<ConsumerCommand>> {
         self.orders.clone()
     }
 
     /// Waits until every consumer has read up to `from`, at most `limit`, and counts from there on.
     pub(crate) fn begin(&self, from: BTreeMap<i32, i64>, limit: Duration) {
         let (reached, answer) = mpsc::channel();
-        self.order(Order::Begin { from, reached });
+        self.order(ConsumerCommand::Begin { from, reached });
         // A consumer that is late here begins the window with a lag, which the record shows.
         let _ = answer.recv_timeout(limit);
     }
 
     /// The window opens.
     pub(crate) fn open(&self, start: Instant, duration_ns: u64) {
-        self.order(Order::Open { start, duration_ns });
+        self.order(ConsumerCommand::Open { start, duration_ns });
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: ConsumerCommand) {
         // A thread that has gone gives its result when it is joined.
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
@@ -142,7 +143,7 @@ impl Consumers {
 
     /// Reads on until nothing is missing, at most `drain`, and ends.
     pub(crate) fn finish(mut self, drain: Duration) -> Consumed {
-        self.order(Order::End { deadline: Instant::now() + drain });
+        self.order(ConsumerCommand::End { deadline: Instant::now() + drain });
         self.orders = None;
         let joined = self.thread.take().map(JoinHandle::join);
         joined.and_then(Result::ok).unwrap_or_else(Consumed::nothing)
@@ -183,9 +184,9 @@ impl Consumed {
 
 /// The thread's own.
 #[derive(Debug)]
-struct Desk {
+struct ReadLoop {
     topic: String,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<ConsumerCommand>,
     poll: Poll,
     clock: Clock,
     origin: Instant,
@@ -205,27 +206,27 @@ struct Desk {
 
 #[derive(Debug, Clone, Copy)]
 struct WindowTimes {
-    /// Since the desk's origin.
+    /// Since the thread's origin.
     start_ns: u64,
     duration_ns: u64,
 }
 
-impl Desk {
+impl ReadLoop {
     fn open(
         count: u32,
         is_group: bool,
         address: String,
-        door: Door,
+        access: Access,
         layout: &TopicLayout,
         from: &BTreeMap<i32, i64>,
-        orders: mpsc::Receiver<Order>,
+        orders: mpsc::Receiver<ConsumerCommand>,
     ) -> Result<Self, LoadError> {
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
-        let commits = is_group.then(|| Commits::start(&address, &door, &layout.topic)).transpose()?;
+        let commits = is_group.then(|| Commits::start(&address, &access, &layout.topic)).transpose()?;
         let addresses = std::iter::once(address).chain(leaders).collect();
-        let mut desk = Self {
+        let mut thread = Self {
             topic: layout.topic.clone(),
             orders,
             poll,
@@ -234,7 +235,7 @@ impl Desk {
             consumers: Vec::new(),
             commits,
             tokens: Vec::new(),
-            scout: Scout::new(addresses, &layout.topic, door.clone()),
+            scout: Scout::new(addresses, &layout.topic, access.clone()),
             next_search: origin,
             begin: None,
             window: None,
@@ -251,20 +252,20 @@ impl Desk {
                 .filter(|(at, _)| is_own(*at))
                 .map(|(_, (partition, next))| (*partition, *next))
                 .collect();
-            desk.consumers.push(Consumer::new(&own));
+            thread.consumers.push(Consumer::new(&own));
             for (address, partitions) in &layout.leaders {
                 let partitions: Vec<i32> =
                     partitions.iter().filter(|partition| own.contains_key(partition)).copied().collect();
                 if partitions.is_empty() {
                     continue;
                 }
-                let stream = door.enter_stamped(address, Admin::LIMIT)?;
-                let token = desk.tokens.len();
-                let link = Link::watched(stream, address.clone(), partitions, &desk.poll, token)?;
-                desk.take_link(index, link);
+                let stream = access.enter_stamped(address, Admin::LIMIT)?;
+                let token = thread.tokens.len();
+                let link = Link::watched(stream, address.clone(), partitions, &thread.poll, token)?;
+                thread.take_link(index, link);
             }
         }
-        Ok(desk)
+        Ok(thread)
     }
 
     /// Takes a link with the next token into use.
@@ -321,13 +322,13 @@ impl Desk {
     fn take_orders(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Placed(placed)) => self.placed(placed),
-                Ok(Order::Begin { from, reached }) => self.begin(from, reached),
-                Ok(Order::Open { start, duration_ns }) => {
+                Ok(ConsumerCommand::Placed(placed)) => self.placed(placed),
+                Ok(ConsumerCommand::Begin { from, reached }) => self.begin(from, reached),
+                Ok(ConsumerCommand::Open { start, duration_ns }) => {
                     let start_ns = start.saturating_duration_since(self.origin).as_nanos() as u64;
                     self.window = Some(WindowTimes { start_ns, duration_ns });
                 }
-                Ok(Order::End { deadline }) => self.deadline = Some(deadline),
+                Ok(ConsumerCommand::End { deadline }) => self.deadline = Some(deadline),
                 Err(mpsc::TryRecvError::Empty) => return true,
                 // After an end nobody gives orders.
                 Err(mpsc::TryRecvError::Disconnected) => return self.deadline.is_some(),
@@ -445,11 +446,11 @@ impl Desk {
         for (partition, start) in &way.starts {
             consumer.skip_to(*partition, *start);
         }
-        let told = told(way.consumer, &way.address, &way.partitions, &before);
+        let event = recovery_event(way.consumer, &way.address, &way.partitions, &before);
         let token = self.tokens.len();
         match Link::watched(way.stream, way.address.clone(), way.partitions.clone(), &self.poll, token) {
             Ok(link) => {
-                if let Some((kind, what)) = told {
+                if let Some((kind, what)) = event {
                     self.tell(kind, what);
                 }
                 self.take_link(way.consumer, link);
@@ -531,7 +532,7 @@ fn sought(consumer: &Consumer, now: Instant) -> Vec<Sought> {
 }
 
 /// What a way that was found means, if it is worth telling.
-fn told(
+fn recovery_event(
     consumer: usize,
     address: &str,
     partitions: &[i32],

@@ -1,6 +1,6 @@
 //! The wire engine: sends what is due, reads what is acknowledged, in one thread, and follows the cluster.
 //!
-//! The thread never waits for a connection: the [`steward`](crate::steward) opens them. What a lost connection leaves
+//! The thread never waits for a connection: the [`reconnector`](crate::reconnect) opens them. What a lost connection leaves
 //! unanswered, or a broker refuses for the moment, is put back and sent again with its intended time kept.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,9 +14,9 @@ use crate::clock::Clock;
 use crate::connection::{Ack, Answer, Lost, Sent};
 use crate::error::LoadError;
 use crate::poll::{Poll, Ready};
+use crate::reconnect::{ReconnectThread, Reconnector};
 use crate::recorder::Recorder;
-use crate::security::Door;
-use crate::steward::{Desk, Steward};
+use crate::security::Access;
 use events::Events;
 use lane::Lane;
 use put_back::PutBack;
@@ -44,7 +44,7 @@ pub(crate) enum End {
 
 /// The longest wait without a look at time-outs, interrupts and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The same while something is to be sent again, or the steward is at work.
+/// The same while something is to be sent again, or the reconnector is at work.
 const LOOK_IN_TROUBLE_NS: u64 = 2_000_000;
 
 /// Longer than this an answer does not lie unread: a broken connection, and the end of a stall, are noticed in time.
@@ -101,11 +101,11 @@ impl Engine {
         workload: &Workload,
         layout: &TopicLayout,
         address: &str,
-        door: &Door,
+        access: &Access,
     ) -> Result<Self, LoadError> {
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
-        let mut steward = Steward::new(workload, address, &layout.topic, door.clone());
-        let outfits = steward.first(layout)?;
+        let mut reconnector = Reconnector::new(workload, address, &layout.topic, access.clone());
+        let outfits = reconnector.first(layout)?;
         let count = outfits.len();
         let mut engine = Self {
             poll,
@@ -119,7 +119,7 @@ impl Engine {
             sequences: workload.idempotent.then(BTreeMap::new),
             ready: Vec::new(),
             answers: Vec::new(),
-            follow: follow::Follow::new(Desk::new(steward), layout.clone()),
+            follow: follow::Follow::new(ReconnectThread::new(reconnector), layout.clone()),
             in_flight: workload.in_flight as usize,
             records_per_batch: workload.records_per_batch as i32,
             acks: workload.acks,
@@ -693,7 +693,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let layout = TopicLayout { topic: "topic".to_owned(), leaders: vec![(address.clone(), vec![0, 1])] };
-        let mut engine = Engine::new(&workload(), &layout, &address, &Door::plain()).unwrap();
+        let mut engine = Engine::new(&workload(), &layout, &address, &Access::plain()).unwrap();
         engine.most_queued = 50_000;
         let mut recorder = Recorder::new(60_000_000_000);
         let mut most = 0;

@@ -17,7 +17,7 @@ const ABORTED_BYTES: usize = 16;
 
 /// How much a Fetch asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct FetchSize {
     /// Longest wait of the broker for the first byte.
     pub wait_ms: i32,
     /// From all partitions together; the broker gives one whole batch at least.
@@ -31,13 +31,13 @@ pub(crate) fn fetch_request(
     correlation_id: i32,
     topic: &str,
     partitions: &[(i32, i64)],
-    wanted: Wanted,
+    limits: FetchSize,
 ) -> Vec<u8> {
     let mut frame = head(FETCH_KEY, FETCH_VERSION, correlation_id);
     put(&mut frame, &(-1_i32).to_be_bytes()); // no replica
-    put(&mut frame, &wanted.wait_ms.to_be_bytes());
+    put(&mut frame, &limits.wait_ms.to_be_bytes());
     put(&mut frame, &1_i32.to_be_bytes()); // least bytes
-    put(&mut frame, &wanted.bytes.to_be_bytes());
+    put(&mut frame, &limits.bytes.to_be_bytes());
     put(&mut frame, &[0]); // what is committed or not
     put(&mut frame, &0_i32.to_be_bytes());
     put(&mut frame, &(-1_i32).to_be_bytes()); // no session
@@ -49,7 +49,7 @@ pub(crate) fn fetch_request(
         put(&mut frame, &(-1_i32).to_be_bytes()); // any leader epoch
         put(&mut frame, &offset.to_be_bytes());
         put(&mut frame, &(-1_i64).to_be_bytes()); // no replica's log start
-        put(&mut frame, &wanted.partition_bytes.to_be_bytes());
+        put(&mut frame, &limits.partition_bytes.to_be_bytes());
     }
     put(&mut frame, &0_i32.to_be_bytes()); // nothing forgotten
     put_text(&mut frame, ""); // no rack
@@ -190,7 +190,7 @@ mod tests {
     };
     use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
-    const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 16 };
+    const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 16 };
 
     fn name(topic: &'static str) -> TopicName {
         TopicName(StrBytes::from_static_str(topic))
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn requests_are_what_others_read() {
-        let frame = fetch_request(7, "topic", &[(0, 10), (3, 99)], WANTED);
+        let frame = fetch_request(7, "topic", &[(0, 10), (3, 99)], SIZE);
         assert_eq!(u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize, frame.len() - 4);
         let mut body = Bytes::from(frame).split_off(4);
         let header = RequestHeader::decode(&mut body, 1).unwrap();

@@ -103,7 +103,7 @@ pub(crate) fn pools(
     layout: &TopicLayout,
     producer: Option<Producer>,
 ) -> Result<Vec<Pool>, LoadError> {
-    let mut values = Values::of(workload)?;
+    let mut values = Values::from_workload(workload)?;
     if let Some(keys) = KeySource::new(&workload.keys, workload.seed) {
         return keyed::pools(workload, layout, keys, &mut values, producer);
     }

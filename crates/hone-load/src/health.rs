@@ -13,10 +13,10 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{Admin, METADATA_VERSION};
+use crate::admin::{Admin, METADATA_VERSION, remember};
 use crate::cluster::At;
 use crate::error::LoadError;
-use crate::security::{Door, Security};
+use crate::security::{Access, Security};
 use crate::topics::Topics;
 
 const DESCRIBE_CONFIGS_VERSION: i16 = 2;
@@ -89,7 +89,7 @@ pub struct GroupLag {
 /// Somebody who looks at a cluster again and again, over lines that stay open.
 #[derive(Debug)]
 pub struct Onlooker {
-    door: Door,
+    access: Access,
     security: Security,
     /// Where to ask, `host:port`, the last one that answered first.
     addresses: Vec<String>,
@@ -106,7 +106,7 @@ impl Onlooker {
     /// When a file of `security` can't be used.
     pub fn new(addresses: &[String], security: &Security) -> Result<Self, LoadError> {
         Ok(Self {
-            door: Door::new(security)?,
+            access: Access::new(security)?,
             security: security.clone(),
             addresses: addresses.to_vec(),
             lines: BTreeMap::new(),
@@ -135,16 +135,8 @@ impl Onlooker {
             node.silent = self.answers(*id, &node.address).err().map(|error| error.to_string());
         }
         self.lines.retain(|id, _| health.brokers.contains_key(id));
-        self.remember(&health);
+        remember(&mut self.addresses, health.brokers.values().map(|node| node.address.clone()));
         Ok(health)
-    }
-
-    fn remember(&mut self, health: &Health) {
-        for node in health.brokers.values() {
-            if !self.addresses.contains(&node.address) {
-                self.addresses.push(node.address.clone());
-            }
-        }
     }
 
     /// All topics and brokers, with the line on which they were told.
@@ -153,7 +145,7 @@ impl Onlooker {
         for at in 0..self.addresses.len() {
             let Some(address) = self.addresses.get(at).cloned() else { break };
             let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
-            let told = Admin::enter(&address, self.door.clone(), STEP_LIMIT).and_then(|mut admin| {
+            let told = Admin::enter(&address, self.access.clone(), STEP_LIMIT).and_then(|mut admin| {
                 let answer: MetadataResponse = admin.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
                 if answer.brokers.is_empty() {
                     return Err(admin.garbage("Metadata", "it names no broker, not even itself"));
@@ -196,7 +188,7 @@ impl Onlooker {
         }
         // A line may have broken for its own reasons: a new one decides.
         self.lines.remove(&id);
-        let mut line = Admin::enter(address, self.door.clone(), STEP_LIMIT)?;
+        let mut line = Admin::enter(address, self.access.clone(), STEP_LIMIT)?;
         line.ask::<_, MetadataResponse>(ApiKey::Metadata, METADATA_VERSION, &request)?;
         self.lines.insert(id, (address.to_owned(), line));
         Ok(())

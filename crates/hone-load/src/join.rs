@@ -63,13 +63,13 @@ struct Lane {
     /// By last offset: records, and when they were due.
     waiting: BTreeMap<i64, (u32, u64)>,
     /// In order of offsets.
-    seen: VecDeque<Seen>,
+    arrivals: VecDeque<Arrival>,
     /// Behind the last offset that arrived.
     arrived_to: i64,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct Arrival {
     first: i64,
     last: i64,
     at_ns: u64,
@@ -105,7 +105,7 @@ impl Join {
             return;
         }
         lane.arrived_to = last.saturating_add(1);
-        lane.seen.push_back(Seen { first, last, at_ns, unclaimed: (last - first).saturating_add(1) });
+        lane.arrivals.push_back(Arrival { first, last, at_ns, unclaimed: (last - first).saturating_add(1) });
         while let Some(entry) = lane.waiting.first_entry() {
             if *entry.key() > last {
                 break;
@@ -120,8 +120,8 @@ impl Join {
             self.latency.record_ns(at_ns.saturating_sub(intended_ns));
             lane.claim(complete.saturating_sub(i64::from(records.max(1)) - 1), complete);
         }
-        if lane.seen.len() > SEEN_LIMIT {
-            lane.seen.pop_front();
+        if lane.arrivals.len() > SEEN_LIMIT {
+            lane.arrivals.pop_front();
         }
     }
 
@@ -138,7 +138,7 @@ impl Join {
     pub(crate) fn begin(&mut self) {
         for lane in self.lanes.values_mut() {
             lane.waiting.clear();
-            lane.seen.clear();
+            lane.arrivals.clear();
         }
         self.waiting = 0;
         self.lost.clear();
@@ -179,15 +179,15 @@ impl Lane {
     /// When the last of these offsets arrived; all of them are claimed then. Arrivals need not have the bounds of what was
     /// placed.
     fn claim(&mut self, first: i64, last: i64) -> Option<u64> {
-        let begin = self.seen.partition_point(|seen| seen.last < first);
+        let begin = self.arrivals.partition_point(|arrival| arrival.last < first);
         let mut at_ns = None;
-        for seen in self.seen.range_mut(begin..).take_while(|seen| seen.first <= last) {
-            let both = last.min(seen.last) - first.max(seen.first);
-            seen.unclaimed = seen.unclaimed.saturating_sub(both).saturating_sub(1);
-            at_ns = (seen.last >= last).then_some(seen.at_ns);
+        for arrival in self.arrivals.range_mut(begin..).take_while(|arrival| arrival.first <= last) {
+            let both = last.min(arrival.last) - first.max(arrival.first);
+            arrival.unclaimed = arrival.unclaimed.saturating_sub(both).saturating_sub(1);
+            at_ns = (arrival.last >= last).then_some(arrival.at_ns);
         }
-        while self.seen.front().is_some_and(|seen| seen.unclaimed <= 0) {
-            self.seen.pop_front();
+        while self.arrivals.front().is_some_and(|arrival| arrival.unclaimed <= 0) {
+            self.arrivals.pop_front();
         }
         at_ns
     }
@@ -221,7 +221,7 @@ mod tests {
         join.placed(placed(10, 10, 2_000));
         assert_eq!((join.missing(), samples(&join)), (0, 2));
         assert!((join.latency.max_us().unwrap() - 6.0).abs() < 0.1);
-        assert!(join.lanes[&0].seen.is_empty(), "what is joined is not kept");
+        assert!(join.lanes[&0].arrivals.is_empty(), "what is joined is not kept");
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
             join.placed(placed(record, 1, 1_000));
         }
         assert_eq!(samples(&join), 10);
-        assert!(join.lanes[&0].seen.is_empty());
+        assert!(join.lanes[&0].arrivals.is_empty());
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         for batch in 0..=SEEN_LIMIT as i64 {
             join.arrived(0, batch * 10, batch * 10 + 9, 1_000);
         }
-        assert_eq!(join.lanes[&0].seen.len(), SEEN_LIMIT);
+        assert_eq!(join.lanes[&0].arrivals.len(), SEEN_LIMIT);
         join.placed(placed(3, 1, 0));
         assert_eq!((join.missing(), join.waiting()), (1, 0), "it can't arrive any more");
         let far = i64::MAX - 10;

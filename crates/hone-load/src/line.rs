@@ -112,7 +112,7 @@ impl Line {
         let alert = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         if let Some(error) = alert {
             // With TLS 1.3 the broker looks at the client's certificate when the client is done shaking hands.
-            let advice = crate::security::advice(error).to_owned();
+            let advice = crate::security::tls::advice(error).to_owned();
             return LoadError::Tls { address, problem: error.to_string(), advice };
         }
         match source.kind() {

@@ -20,7 +20,7 @@ pub struct Live {
 }
 
 impl Live {
-    pub(crate) fn of(recorder: &Recorder, now_ns: u64) -> Self {
+    pub(crate) fn from_recorder(recorder: &Recorder, now_ns: u64) -> Self {
         let failed = recorder.ended - recorder.acked;
         let (due, acked, retried) = (recorder.due, recorder.acked, recorder.retried);
         Self { at_s: now_ns as f64 / 1e9, due, acked, failed, retried }

@@ -108,7 +108,7 @@ impl Values {
     ///
     /// # Errors
     /// As [`Values::new`].
-    pub fn of(workload: &Workload) -> Result<Self, LoadError> {
+    pub fn from_workload(workload: &Workload) -> Result<Self, LoadError> {
         Self::sized(&workload.payload, workload.sizes, workload.record_bytes, workload.seed)
     }
 
@@ -357,7 +357,7 @@ mod tests {
         let path = folder.path().join("values").display().to_string();
         std::fs::write(&path, "12345\n\n1234567890\n").unwrap();
         let mut workload = of_file(&path);
-        assert_eq!(Values::of(&workload).unwrap().mean_line_bytes(), Some(8));
+        assert_eq!(Values::from_workload(&workload).unwrap().mean_line_bytes(), Some(8));
         pin(&mut workload).unwrap();
         assert_eq!(workload.record_bytes, 8);
         assert_eq!(json("orders", 300, 1).mean_line_bytes(), None);
@@ -374,7 +374,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("values").display().to_string();
         std::fs::write(&path, vec![b'v'; MOST_BYTES as usize + 1]).unwrap();
-        let error = Values::of(&of_file(&path)).unwrap_err().to_string();
+        let error = Values::from_workload(&of_file(&path)).unwrap_err().to_string();
         assert!(error.contains("has a line of 67108865 bytes"), "{error}");
     }
 

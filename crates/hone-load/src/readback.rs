@@ -8,8 +8,8 @@ use hone_record::{BatchSource, TopicBatches};
 
 use crate::admin::{Admin, TopicLayout};
 use crate::error::LoadError;
-use crate::fetch::{Wanted, ends_request, fetch_request, parse_ends, parse_fetched};
-use crate::security::Door;
+use crate::fetch::{FetchSize, ends_request, fetch_request, parse_ends, parse_fetched};
+use crate::security::Access;
 
 /// Bytes that are read back at most, over all partitions.
 const BUDGET_BYTES: u64 = 128 << 20;
@@ -21,7 +21,7 @@ pub(crate) const BEFORE: Duration = Duration::from_secs(15);
 pub(crate) const BEHIND: Duration = Duration::from_secs(3);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// One read.
-const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
+const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
 /// A broker that gives nothing so many times has lost something, or is in trouble; what was seen until then is told.
 const EMPTY_READS: u32 = 3;
 
@@ -29,14 +29,14 @@ const EMPTY_READS: u32 = 3;
 /// cluster that changes, may not know yet that they are; so they are asked again, and found anew, for a while. Answers with
 /// the layout in which they did know.
 pub(crate) fn ends(
-    door: &Door,
+    access: &Access,
     layout: &TopicLayout,
     patience: Duration,
 ) -> Result<(TopicLayout, BTreeMap<i32, i64>), LoadError> {
     let deadline = Instant::now() + patience;
     let mut layout = layout.clone();
     loop {
-        let passing = match ends_now(door, &layout)? {
+        let passing = match ends_now(access, &layout)? {
             Ok(found) => return Ok((layout, found)),
             Err(passing) => passing,
         };
@@ -46,17 +46,20 @@ pub(crate) fn ends(
         std::thread::sleep(ASK_AGAIN_AFTER);
         let mut addresses = layout.leaders.iter().map(|(address, _)| address);
         let found = addresses.find_map(|address| {
-            Admin::enter(address, door.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topic, None).ok()
+            Admin::enter(address, access.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topic, None).ok()
         });
         layout = found.unwrap_or(layout);
     }
 }
 
 /// The inner `Err` is one that passes.
-fn ends_now(door: &Door, layout: &TopicLayout) -> Result<Result<BTreeMap<i32, i64>, LoadError>, LoadError> {
+fn ends_now(
+    access: &Access,
+    layout: &TopicLayout,
+) -> Result<Result<BTreeMap<i32, i64>, LoadError>, LoadError> {
     let mut found = BTreeMap::new();
     for (address, partitions) in &layout.leaders {
-        let mut admin = match Admin::enter(address, door.clone(), ANSWER_LIMIT) {
+        let mut admin = match Admin::enter(address, access.clone(), ANSWER_LIMIT) {
             Ok(admin) => admin,
             // Another broker may lead by now.
             Err(error @ LoadError::Connect { .. }) => return Ok(Err(error)),
@@ -90,17 +93,17 @@ pub(crate) fn passes(code: i16) -> bool {
 /// The batches between two ends, by their headers. When they are more than the budget, they are read in pieces that are
 /// spread evenly over the window, and `seen_share` says so.
 pub(crate) fn batches_between(
-    door: &Door,
+    access: &Access,
     layout: &TopicLayout,
     from: &BTreeMap<i32, i64>,
     to: &BTreeMap<i32, i64>,
 ) -> Result<TopicBatches, LoadError> {
-    batches_within(BUDGET_BYTES, door, layout, from, to)
+    batches_within(BUDGET_BYTES, access, layout, from, to)
 }
 
 fn batches_within(
     budget_bytes: u64,
-    door: &Door,
+    access: &Access,
     layout: &TopicLayout,
     from: &BTreeMap<i32, i64>,
     to: &BTreeMap<i32, i64>,
@@ -109,7 +112,7 @@ fn batches_within(
     let (mut there, mut seen) = (0, 0);
     let share_bytes = budget_bytes / from.len().max(1) as u64;
     for (address, partitions) in &layout.leaders {
-        let mut admin = Admin::enter(address, door.clone(), ANSWER_LIMIT)?;
+        let mut admin = Admin::enter(address, access.clone(), ANSWER_LIMIT)?;
         for partition in partitions {
             let (Some(&from), Some(&to)) = (from.get(partition), to.get(partition)) else { continue };
             there += (to - from).max(0).unsigned_abs();
@@ -178,7 +181,7 @@ fn read_once(
     sum: &mut Sum,
 ) -> Result<Piece, LoadError> {
     let what = "Fetch v11";
-    let answer = admin.exchange(&fetch_request(1, topic, &[(partition, range.start)], WANTED), what)?;
+    let answer = admin.exchange(&fetch_request(1, topic, &[(partition, range.start)], SIZE), what)?;
     let mut piece = Piece { next: range.start, ..Piece::default() };
     let mut code = 0;
     let fetched = parse_fetched(&answer, |found| {
@@ -296,7 +299,7 @@ mod tests {
         let layout = leader_that_does_not_know_yet(0, 0);
         let at = |offset| BTreeMap::from([(0, offset)]);
         let read = |budget_bytes, from, to| {
-            batches_within(budget_bytes, &Door::plain(), &layout, &at(from), &at(to)).unwrap()
+            batches_within(budget_bytes, &Access::plain(), &layout, &at(from), &at(to)).unwrap()
         };
         let some = read(u64::MAX, 70, 7_070);
         assert_eq!((some.batches, some.records, some.seen_share), (1_000, 7_000, 1.0));
@@ -313,17 +316,17 @@ mod tests {
     #[test]
     fn a_leader_that_does_not_know_yet_is_asked_again() {
         let layout = leader_that_does_not_know_yet(3, 6);
-        let (found, ends) = ends(&Door::plain(), &layout, BEFORE).unwrap();
+        let (found, ends) = ends(&Access::plain(), &layout, BEFORE).unwrap();
         assert_eq!((found, ends), (layout, BTreeMap::from([(0, 42)])));
     }
 
     #[test]
     fn what_does_not_pass_is_told_at_once_and_patience_ends() {
         let refused = leader_that_does_not_know_yet(u32::MAX, 29);
-        let error = ends(&Door::plain(), &refused, BEFORE).unwrap_err().to_string();
+        let error = ends(&Access::plain(), &refused, BEFORE).unwrap_err().to_string();
         assert!(error.contains("TOPIC_AUTHORIZATION_FAILED"), "{error}");
         let never = leader_that_does_not_know_yet(u32::MAX, 6);
-        let error = ends(&Door::plain(), &never, Duration::from_millis(200)).unwrap_err().to_string();
+        let error = ends(&Access::plain(), &never, Duration::from_millis(200)).unwrap_err().to_string();
         assert!(error.contains("NOT_LEADER_OR_FOLLOWER"), "{error}");
     }
 }

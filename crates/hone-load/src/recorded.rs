@@ -94,7 +94,7 @@ pub fn topic_load(
         let first = if first < 0 { *end } else { first.max(*begin) };
         sums.read(topic, *partition, &mut leader, first..*end, from_ms)?;
     }
-    let mut load = sums.told(topic, ends.len() as u32)?;
+    let mut load = sums.into_topic_load(topic, ends.len() as u32)?;
     load.notes.extend(from_the_future(topic, newest_ms, now_ms()));
     Ok(load)
 }
@@ -158,68 +158,97 @@ pub(crate) fn made_ms(header: &BatchHeader, record: &Record<'_>) -> i64 {
     header.base_timestamp.saturating_add(record.timestamp_delta)
 }
 
+/// The same in nanoseconds, of the record at an offset.
+pub(crate) fn made_ns(offset: i64, time_ms: i64) -> Result<u64, String> {
+    let time_ms = u64::try_from(time_ms)
+        .map_err(|_| format!("the record at offset {offset} has the timestamp {time_ms}"))?;
+    Ok(time_ms.saturating_mul(1_000_000))
+}
+
+/// Reads these offsets of a partition. `add` takes a set of records and the offsets that are wanted of it; it returns the offset behind
+/// the last whole batch, and what is too much, if something is.
+pub(crate) fn read_through(
+    (topic, partition): (&str, i32),
+    leader: &mut Admin,
+    offsets: Range<i64>,
+    wrong: fn(String) -> LoadError,
+    mut add: impl FnMut(&[u8], Range<i64>) -> (Result<i64, String>, Option<String>),
+) -> Result<(), LoadError> {
+    let (mut offset, end, mut stuck) = (offsets.start, offsets.end, 0);
+    while offset < end {
+        let (next, too_much) = add(&leader.fetch(topic, partition, offset)?, offset..end);
+        let next =
+            next.map_err(|problem| wrong(format!("{topic}/{partition} from offset {offset}: {problem}")))?;
+        if let Some(too_much) = too_much {
+            return Err(wrong(format!("topic {topic} {too_much}")));
+        }
+        stuck = if next > offset { 0 } else { stuck + 1 };
+        if stuck == READS_WITHOUT_PROGRESS {
+            return Err(wrong(format!(
+                "{topic}/{partition} can be read to offset {offset}, though it ends at {end}"
+            )));
+        }
+        offset = next;
+    }
+    Ok(())
+}
+
+/// Hands on the records of these offsets, each with its offset and batch; returns the offset behind the last whole batch.
+pub(crate) fn each_record(
+    record_set: &[u8],
+    offsets: Range<i64>,
+    mut take: impl FnMut(i64, &BatchHeader, &Record<'_>) -> Result<(), String>,
+) -> Result<i64, String> {
+    let mut next = offsets.start;
+    for found in batches(record_set) {
+        let Ok(found) = found else { break };
+        let header = &found.header;
+        next = next.max(header.last_offset().saturating_add(1));
+        if header.is_control() {
+            continue;
+        }
+        let plain = codec::decompress(header.codec(), found.payload(), UNPACK_LIMIT_BYTES)
+            .map_err(|error| error.to_string())?;
+        for record in records(&plain, header.record_count) {
+            let record = record.map_err(|error| error.to_string())?;
+            let offset = header.base_offset.saturating_add(i64::from(record.offset_delta));
+            if offsets.contains(&offset) {
+                take(offset, header, &record)?;
+            }
+        }
+    }
+    Ok(next)
+}
+
 impl Sums {
     fn read(
         &mut self,
         topic: &str,
         partition: i32,
         leader: &mut Admin,
-        offsets: std::ops::Range<i64>,
+        offsets: Range<i64>,
         from_ms: i64,
     ) -> Result<(), LoadError> {
-        let (mut offset, mut stuck) = (offsets.start, 0);
-        while offset < offsets.end {
-            let record_set = leader.fetch(topic, partition, offset)?;
-            let next = self
-                .add(&record_set, offset..offsets.end, from_ms)
-                .map_err(|problem| wrong(format!("{topic}/{partition} from offset {offset}: {problem}")))?;
-            if self.times_ns.len() > MOST_RECORDS {
-                return Err(wrong(format!(
-                    "topic {topic} has more than {MOST_RECORDS} records in that time; ask for a shorter one"
-                )));
-            }
-            stuck = if next > offset { 0 } else { stuck + 1 };
-            if stuck == READS_WITHOUT_PROGRESS {
-                let end = offsets.end;
-                return Err(wrong(format!(
-                    "{topic}/{partition} can be read to offset {offset}, though it ends at {end}"
-                )));
-            }
-            offset = next;
-        }
-        Ok(())
+        read_through((topic, partition), leader, offsets, wrong, |record_set, offsets| {
+            let next = self.add(record_set, offsets, from_ms);
+            let most = || format!("has more than {MOST_RECORDS} records in that time; ask for a shorter one");
+            (next, (self.times_ns.len() > MOST_RECORDS).then(most))
+        })
     }
 
     /// Adds the records of these offsets; answers the offset behind the last whole batch.
-    fn add(&mut self, record_set: &[u8], offsets: std::ops::Range<i64>, from_ms: i64) -> Result<i64, String> {
-        let mut next = offsets.start;
-        for found in batches(record_set) {
-            let Ok(found) = found else { break };
-            let header = &found.header;
-            next = next.max(header.last_offset().saturating_add(1));
-            if header.is_control() {
-                continue;
-            }
-            let plain = codec::decompress(header.codec(), found.payload(), UNPACK_LIMIT_BYTES)
-                .map_err(|error| error.to_string())?;
-            for record in records(&plain, header.record_count) {
-                let record = record.map_err(|error| error.to_string())?;
-                let offset = header.base_offset.saturating_add(i64::from(record.offset_delta));
-                let time_ms = made_ms(header, &record);
-                if !offsets.contains(&offset) || time_ms < from_ms {
-                    continue;
-                }
-                let Ok(time_ms) = u64::try_from(time_ms) else {
-                    return Err(format!("the record at offset {offset} has the timestamp {time_ms}"));
-                };
-                self.times_ns.push(time_ms.saturating_mul(1_000_000));
+    fn add(&mut self, record_set: &[u8], offsets: Range<i64>, from_ms: i64) -> Result<i64, String> {
+        each_record(record_set, offsets, |offset, header, record| {
+            let time_ms = made_ms(header, record);
+            if time_ms >= from_ms {
+                self.times_ns.push(made_ns(offset, time_ms)?);
                 self.count(record.key, record.value);
                 if let Some(known) = Codec::ALL.iter().position(|codec| *codec == header.codec()) {
                     self.by_codec[known] += 1;
                 }
             }
-        }
-        Ok(next)
+            Ok(())
+        })
     }
 
     fn count(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) {
@@ -233,7 +262,7 @@ impl Sums {
         }
     }
 
-    fn told(mut self, topic: &str, partitions: u32) -> Result<TopicLoad, LoadError> {
+    fn into_topic_load(mut self, topic: &str, partitions: u32) -> Result<TopicLoad, LoadError> {
         if self.times_ns.is_empty() {
             return Err(wrong(format!("topic {topic} holds no records of that time")));
         }
@@ -270,7 +299,7 @@ mod tests {
         sums.add(&built(Codec::Lz4, Some(b"k1"), &[900, 1_000, 1_001]), all.clone(), 1_000).unwrap();
         sums.add(&built(Codec::None, None, &[1_500]), all.clone(), 1_000).unwrap();
         assert_eq!(sums.add(&built(Codec::Lz4, Some(b"k2"), &[1_400, 1_402]), all, 1_000), Ok(2));
-        let told = sums.told("t", 3).unwrap();
+        let told = sums.into_topic_load("t", 3).unwrap();
         assert_eq!(told.times_ns, [1_000, 1_001, 1_400, 1_402, 1_500].map(|ms: u64| ms * 1_000_000));
         assert_eq!((told.partitions, told.codec, told.distinct_keys), (3, Codec::Lz4, 2));
         assert!((told.keyed_share - 0.8).abs() < 1e-12 && (told.record_bytes - 48.0 / 5.0).abs() < 1e-12);

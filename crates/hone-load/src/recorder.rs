@@ -9,10 +9,10 @@ use std::sync::mpsc;
 use hone_kafka::{ProduceResponse, error_name};
 use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint, Stalls};
 
-use crate::climb::Stairs;
 use crate::connection::{Ack, Cargo, InFlight};
-use crate::consumer::Order;
+use crate::consumer::ConsumerCommand;
 use crate::join::Placed;
+use crate::ramp_search::Stairs;
 use crate::raw::Raw;
 use crate::steadiness::Backlog;
 
@@ -56,7 +56,7 @@ pub(crate) struct Recorder {
     /// Seconds that are complete.
     pub series: Vec<SeriesPoint>,
     /// Who wants to know where acknowledged records lie.
-    pub placed: Option<mpsc::Sender<Order>>,
+    pub placed: Option<mpsc::Sender<ConsumerCommand>>,
     /// Where every request is written down.
     pub raw: Option<Raw>,
     /// The steps of a load that climbs.
@@ -99,7 +99,7 @@ impl Recorder {
     pub(crate) fn placed(&mut self, placed: Placed) {
         if let Some(orders) = &self.placed {
             // Consumers that have gone give what they have seen until then.
-            let _ = orders.send(Order::Placed(placed));
+            let _ = orders.send(ConsumerCommand::Placed(placed));
         }
     }
 

@@ -38,7 +38,7 @@ fn wrong(problem: String) -> LoadError {
 }
 
 /// The records that a workload sends; `None` for one that makes its own.
-pub(crate) fn of(workload: &Workload) -> Result<Option<Vec<Line>>, LoadError> {
+pub(crate) fn lines(workload: &Workload) -> Result<Option<Vec<Line>>, LoadError> {
     let Some(Recording { path, sha256 }) = &workload.recording else { return Ok(None) };
     let text = read(path)?;
     let found = crate::replay::sha256_hex(text.as_bytes());
@@ -59,7 +59,7 @@ fn read(path: &str) -> Result<String, LoadError> {
 
 /// Writes the hash of a recording and the mean size of its values into the workload; a hash that is there already must still be the file's.
 pub(crate) fn pin(workload: &mut Workload) -> Result<(), LoadError> {
-    let Some(lines) = of(workload)? else { return Ok(()) };
+    let Some(lines) = lines(workload)? else { return Ok(()) };
     let bytes: u64 = lines.iter().map(|line| u64::from(line.bytes)).sum();
     workload.record_bytes = (bytes.div_ceil(lines.len().max(1) as u64)).max(1) as u32;
     if let Some(recording) = &mut workload.recording {
@@ -113,7 +113,7 @@ pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
             "has sizes of its own, as the lines of a file do: take another payload".to_owned(),
         ));
     }
-    of(workload).map(|_| ())
+    lines(workload).map(|_| ())
 }
 
 /// The share of a value that has to be one repeated byte for batches of such values to take `ratio` times less when they are packed.
@@ -175,14 +175,14 @@ mod tests {
     fn each_record_has_its_producer_key_and_size() {
         let (_folder, mut load) = recorded(TEXT);
         check(&load).unwrap();
-        let lines = of(&load).unwrap().unwrap();
+        let records = lines(&load).unwrap().unwrap();
         let expected = [(0, None, 100), (1, Some(17), 50), (0, Some(0), 1)];
-        assert_eq!(lines, expected.map(|(producer, key, bytes)| Line { producer, key, bytes }));
+        assert_eq!(records, expected.map(|(producer, key, bytes)| Line { producer, key, bytes }));
         pin(&mut load).unwrap();
         assert_eq!(load.record_bytes, 51);
         let path = load.recording.as_ref().unwrap().path.clone();
         std::fs::write(path, "0 0 - 100\n").unwrap();
-        assert!(of(&load).unwrap_err().to_string().contains("is not the file it was"));
+        assert!(lines(&load).unwrap_err().to_string().contains("is not the file it was"));
     }
 
     #[test]

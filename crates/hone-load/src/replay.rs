@@ -6,23 +6,18 @@
 
 use std::sync::Arc;
 
-use hone_kafka::{batches, codec, records};
 use hone_record::{Schedule, Workload};
 use sha2::{Digest as _, Sha256};
 
 use crate::admin::Admin;
 use crate::cluster::At;
 use crate::error::LoadError;
-use crate::recorded::made_ms;
+use crate::recorded::{each_record, made_ms, made_ns, read_through};
 
 /// So many times have 400 MB.
 const MOST_ARRIVALS: usize = 50_000_000;
-/// What one batch may unpack to.
-const UNPACK_LIMIT_BYTES: usize = 256 << 20;
 /// How a topic is named as a source.
 pub(crate) const TOPIC_PREFIX: &str = "topic ";
-/// A broker that makes no progress over so many reads has lost something.
-const READS_WITHOUT_PROGRESS: u32 = 20;
 
 fn wrong(problem: String) -> LoadError {
     LoadError::Setting { name: "replay", problem }
@@ -136,25 +131,12 @@ fn read_partition(
     leader: &mut Admin,
     times: &mut Vec<u64>,
 ) -> Result<(), LoadError> {
-    let mut offset = leader.offset_at(topic, partition, At::Earliest)?;
-    let end = leader.offset_at(topic, partition, At::Latest)?;
-    let mut stuck = 0;
-    while offset < end {
-        let record_set = leader.fetch(topic, partition, offset)?;
-        let next = timestamps(&record_set, offset, end, times)
-            .map_err(|problem| wrong(format!("{topic}/{partition} from offset {offset}: {problem}")))?;
-        if times.len() > MOST_ARRIVALS {
-            return Err(wrong(format!("topic {topic} has more than {MOST_ARRIVALS} records")));
-        }
-        stuck = if next > offset { 0 } else { stuck + 1 };
-        if stuck == READS_WITHOUT_PROGRESS {
-            return Err(wrong(format!(
-                "{topic}/{partition} can be read to offset {offset}, though it ends at {end}"
-            )));
-        }
-        offset = next;
-    }
-    Ok(())
+    let begin = leader.offset_at(topic, partition, At::Earliest)?;
+    let offsets = begin..leader.offset_at(topic, partition, At::Latest)?;
+    read_through((topic, partition), leader, offsets, wrong, |record_set, offsets| {
+        let next = timestamps(record_set, offsets.start, offsets.end, times);
+        (next, (times.len() > MOST_ARRIVALS).then(|| format!("has more than {MOST_ARRIVALS} records")))
+    })
 }
 
 /// Adds the timestamps of the records from one offset to another; answers the offset behind the last whole batch. A torn
@@ -165,29 +147,10 @@ pub(crate) fn timestamps(
     end: i64,
     times: &mut Vec<u64>,
 ) -> Result<i64, String> {
-    let mut next = from;
-    for found in batches(record_set) {
-        let Ok(found) = found else { break };
-        let header = &found.header;
-        next = next.max(header.last_offset().saturating_add(1));
-        if header.is_control() {
-            continue;
-        }
-        let plain = codec::decompress(header.codec(), found.payload(), UNPACK_LIMIT_BYTES)
-            .map_err(|error| error.to_string())?;
-        for record in records(&plain, header.record_count) {
-            let record = record.map_err(|error| error.to_string())?;
-            let offset = header.base_offset.saturating_add(i64::from(record.offset_delta));
-            if offset < from || offset >= end {
-                continue;
-            }
-            let time_ms = made_ms(header, &record);
-            let time_ms = u64::try_from(time_ms)
-                .map_err(|_| format!("the record at offset {offset} has the timestamp {time_ms}"))?;
-            times.push(time_ms.saturating_mul(1_000_000));
-        }
-    }
-    Ok(next)
+    each_record(record_set, from..end, |offset, header, record| {
+        times.push(made_ns(offset, made_ms(header, record))?);
+        Ok(())
+    })
 }
 
 #[cfg(test)]

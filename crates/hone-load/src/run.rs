@@ -6,64 +6,28 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
     BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Payload,
-    Shard, Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
+    Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
 };
 
-use crate::admin::{Admin, TopicLayout};
+use crate::admin::{Admin, TopicLayout, remember};
 use crate::client::command::{Command, Launcher};
 use crate::client::librdkafka::Librdkafka;
-use crate::climb::Stairs;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
 use crate::error::LoadError;
 use crate::live::{Live, Progress};
 use crate::payload::{self, Values};
+use crate::ramp_search::Stairs;
 use crate::raw::{Raw, RawFile};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
-use crate::security::{Door, Security};
+use crate::security::Access;
 use crate::sender::{Account, Helpers, Sender};
-use crate::steadiness::{Seen, outcome};
+use crate::settings::{Settings, Topic};
+use crate::steadiness::{WindowLoad, outcome};
 use crate::warm::{self, Effort, Target};
 use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
-
-/// Which topic the load goes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Topic {
-    /// A new one with the workload's partitions and properties, deleted after the window.
-    Fresh,
-    /// As [`Topic::Fresh`], under a name that tells whose it is, so that one which a killed run left behind can be found.
-    Named {
-        /// What its name begins with.
-        prefix: String,
-        /// Whether it stays.
-        keep: bool,
-    },
-    /// One that is there; it stays.
-    Existing(String),
-    /// One that several generators share: the first of them makes it, with the workload's partitions and properties. It stays.
-    Shared(String),
-}
-
-/// What a load needs beside the workload.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// `host:port` of any broker of the cluster.
-    pub address: String,
-    /// Name of the variant, for the record.
-    pub variant: String,
-    /// What the target does before it acknowledges, for the record.
-    pub storage: String,
-    /// The topic.
-    pub topic: Topic,
-    /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
-    pub lateness_limit_us: f64,
-    /// Which part of the load this generator sends; `None` for all of it.
-    pub shard: Option<Shard>,
-    /// TLS and login.
-    pub security: Security,
-}
 
 /// Looks at the target and the machine at the edges of a window.
 pub trait Probe {
@@ -94,7 +58,7 @@ pub struct ProbeFacts {
 #[derive(Debug)]
 pub struct Prepared {
     settings: Settings,
-    door: Door,
+    access: Access,
     workload: Workload,
     layout: TopicLayout,
     /// Arrival times of a replay.
@@ -136,21 +100,13 @@ const REMOVAL_PATIENCE: Duration = Duration::from_secs(15);
 struct OwnTopic {
     /// Brokers that can be asked to delete it, the one that the user named first.
     addresses: Vec<String>,
-    door: Door,
+    access: Access,
     name: Option<String>,
 }
 
 impl OwnTopic {
-    fn at(address: &str, door: &Door) -> Self {
-        Self { addresses: vec![address.to_owned()], door: door.clone(), name: None }
-    }
-
-    fn remember(&mut self, brokers: impl IntoIterator<Item = String>) {
-        for address in brokers {
-            if !self.addresses.contains(&address) {
-                self.addresses.push(address);
-            }
-        }
+    fn at(address: &str, access: &Access) -> Self {
+        Self { addresses: vec![address.to_owned()], access: access.clone(), name: None }
     }
 
     /// Asks one broker after the other until one has deleted it: the first may be the one that died. The error is the first
@@ -163,7 +119,7 @@ impl OwnTopic {
             if failed.is_some() && begun.elapsed() > REMOVAL_PATIENCE {
                 break;
             }
-            let deleted = Admin::enter(address, self.door.clone(), REMOVAL_LIMIT)
+            let deleted = Admin::enter(address, self.access.clone(), REMOVAL_LIMIT)
                 .and_then(|mut admin| admin.delete_topic(&name));
             match deleted {
                 Ok(()) => return Ok(()),
@@ -203,20 +159,20 @@ pub fn prepare(
     }
     payload::pin(&mut workload)?;
     recording::pin(&mut workload)?;
-    let door = Door::new(&settings.security)?;
-    let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
+    let access = Access::new(&settings.security)?;
+    let mut admin = Admin::enter(&settings.address, access.clone(), Admin::LIMIT)?;
     let recorded = replay::load(&mut workload, &mut admin)?;
-    let mut topic = OwnTopic::at(&settings.address, &door);
+    let mut topic = OwnTopic::at(&settings.address, &access);
     let layout = layout_of(&settings.topic, &workload, &mut admin, &mut topic)?;
-    topic.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
+    remember(&mut topic.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
     let workload = fitted(workload, &layout, progress)?;
-    let engine = engine(launcher, &settings, &door, &workload, &layout, progress)?;
-    let consumers = consumers(&settings.address, &door, &workload, &layout)?;
+    let engine = engine(launcher, &settings, &access, &workload, &layout, progress)?;
+    let consumers = consumers(&settings.address, &access, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
-    topic.remember(environment.brokers.values().cloned());
+    remember(&mut topic.addresses, environment.brokers.values().cloned());
     Ok(Prepared {
         settings,
-        door,
+        access,
         workload,
         layout,
         recorded,
@@ -289,13 +245,13 @@ fn fitted(
 fn engine(
     launcher: &dyn Launcher,
     to: &Settings,
-    door: &Door,
+    access: &Access,
     workload: &Workload,
     layout: &TopicLayout,
     progress: &mut dyn Progress,
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
-        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, door)?)),
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, access)?)),
         Engine::Librdkafka { settings } => {
             Ok(Box::new(Librdkafka::new(to, workload, settings, &layout.topic)?))
         }
@@ -309,15 +265,15 @@ fn engine(
 /// The workload's consumers, which read the warm-up, too.
 fn consumers(
     address: &str,
-    door: &Door,
+    access: &Access,
     workload: &Workload,
     layout: &TopicLayout,
 ) -> Result<Option<Consumers>, LoadError> {
     if workload.consumers == 0 {
         return Ok(None);
     }
-    let (layout, from) = readback::ends(door, layout, readback::BEFORE)?;
-    Consumers::start(workload.consumers, workload.consumer_group, address, door, &layout, &from).map(Some)
+    let (layout, from) = readback::ends(access, layout, readback::BEFORE)?;
+    Consumers::start(workload.consumers, workload.consumer_group, address, access, &layout, &from).map(Some)
 }
 
 fn fresh_name(prefix: &str) -> String {
@@ -362,7 +318,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         }
     }
     // The lines of a file have a size of their own.
-    let record_bytes = Values::of(workload)?.mean_line_bytes().unwrap_or(workload.record_bytes);
+    let record_bytes = Values::from_workload(workload)?.mean_line_bytes().unwrap_or(workload.record_bytes);
     check_memory(workload, record_bytes)?;
     if !matches!(workload.acks, -1..=1) {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
@@ -635,7 +591,7 @@ impl Prepared {
         };
         let (mut told, mut drawn_in, mut climbed) = (0, false, 0);
         let mut look = |now_ns: u64, recorder: &Recorder| {
-            progress.now(&Live::of(recorder, now_ns));
+            progress.now(&Live::from_recorder(recorder, now_ns));
             recorder.series[told..].iter().for_each(|point| progress.second(point));
             told = recorder.series.len();
             if !drawn_in && now_ns < duration_ns && progress.ends_early() {
@@ -704,7 +660,7 @@ impl Prepared {
         if self.consumers.is_none() && self.engine.knows_batches() {
             return Ok(None);
         }
-        let (_, from) = readback::ends(&self.door, &self.layout, readback::BEFORE)?;
+        let (_, from) = readback::ends(&self.access, &self.layout, readback::BEFORE)?;
         if let Some(consumers) = &self.consumers {
             consumers.begin(from.clone(), limit);
         }
@@ -729,8 +685,8 @@ impl Prepared {
         let reads_back =
             !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
         if let Some(from) = from.filter(|_| reads_back) {
-            let found = readback::ends(&self.door, &self.layout, readback::BEHIND)
-                .and_then(|(layout, to)| readback::batches_between(&self.door, &layout, from, &to));
+            let found = readback::ends(&self.access, &self.layout, readback::BEHIND)
+                .and_then(|(layout, to)| readback::batches_between(&self.access, &layout, from, &to));
             match found {
                 Ok(found) => account.batches.push(found),
                 Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
@@ -822,7 +778,7 @@ impl Prepared {
         if let Some(stairs) = &recorder.stairs {
             return stairs.outcome(recorder.duration_ns());
         }
-        outcome(&Seen {
+        outcome(&WindowLoad {
             backlog: recorder.backlog(),
             due: recorder.due,
             requests_per_s: recorder.due as f64 / length_s(recorder),
@@ -1006,8 +962,8 @@ mod tests {
     }
 
     fn made_at(address: &str) -> (Result<TopicLayout, LoadError>, OwnTopic) {
-        let mut admin = Admin::enter(address, Door::plain(), REMOVAL_LIMIT).unwrap();
-        let mut own = OwnTopic::at(address, &Door::plain());
+        let mut admin = Admin::enter(address, Access::plain(), REMOVAL_LIMIT).unwrap();
+        let mut own = OwnTopic::at(address, &Access::plain());
         let load = load(Payload::Bytes { compressible_share: 0.5 }, 1);
         let made = layout_of(&Topic::Fresh, &load, &mut admin, &mut own);
         (made, own)
@@ -1043,14 +999,14 @@ mod tests {
     fn another_broker_is_asked_where_the_first_has_died() {
         let (address, deleted) = cluster(0);
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let mut own = OwnTopic::at(&nobody, &Door::plain());
+        let mut own = OwnTopic::at(&nobody, &Access::plain());
         own.name = Some("left".to_owned());
-        own.remember([nobody.clone(), address]);
+        remember(&mut own.addresses, [nobody.clone(), address]);
         assert_eq!(own.addresses.len(), 2);
         own.remove().unwrap();
         assert!(was_deleted(&deleted, "left"));
         // Nobody answers.
-        let mut own = OwnTopic::at(&nobody, &Door::plain());
+        let mut own = OwnTopic::at(&nobody, &Access::plain());
         own.name = Some("left".to_owned());
         assert!(own.remove().unwrap_err().to_string().contains(&nobody));
     }

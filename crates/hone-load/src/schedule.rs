@@ -182,7 +182,7 @@ fn check_climb(climb: &Climb, from_requests_per_s: f64) -> Result<(), LoadError>
         return wrong(format!(
             "promises {}, which needs {} requests a step, and the first step has {fewest:.0}: longer steps, a higher rate to \
              begin with, or a promise nearer to the median",
-            slo.words(),
+            slo.label(),
             slo.samples_needed()
         ));
     }

@@ -10,7 +10,7 @@ use crate::connection::{Cargo, Connection};
 use crate::error::LoadError;
 use crate::frames::{Request, codec_of, encoding};
 use crate::payload::Values;
-use crate::security::Door;
+use crate::security::Access;
 
 /// What one batch may unpack to.
 const UNPACK_LIMIT_BYTES: usize = 256 << 20;
@@ -71,7 +71,7 @@ fn produce(
     values: &mut Values,
 ) -> Result<Vec<Vec<u8>>, LoadError> {
     let mut sent = Vec::new();
-    let mut connection = Connection::open(&Door::plain(), address, Duration::from_secs(10))?;
+    let mut connection = Connection::open(&Access::plain(), address, Duration::from_secs(10))?;
     for _ in 0..batches {
         let mut builder = hone_kafka::BatchBuilder::new(codec);
         for _ in 0..workload.records_per_batch {

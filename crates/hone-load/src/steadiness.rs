@@ -4,7 +4,7 @@ use hone_record::Outcome;
 
 /// What the engine saw of a window, as far as its outcome hangs on it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct WindowLoad {
     /// Requests due but not acknowledged, at the ends of [`SLOTS`] equal parts of the window.
     pub backlog: Vec<u64>,
     /// Requests due in the window.
@@ -75,7 +75,7 @@ impl Backlog {
 /// The outcome of a window that ran to its end.
 ///
 /// Lateness first: a generator that is late makes a backlog of its own, and the target must not be blamed for it.
-pub(crate) fn outcome(seen: &Seen) -> Outcome {
+pub(crate) fn outcome(seen: &WindowLoad) -> Outcome {
     if seen.own_lateness_us_p99 > seen.lateness_limit_us {
         return Outcome::GeneratorLate {
             lateness_us_p99: seen.own_lateness_us_p99,
@@ -99,7 +99,7 @@ pub(crate) fn outcome(seen: &Seen) -> Outcome {
 /// end is more than one in-flight limit and more than 1 % of the window, or more than [`BEHIND_S`] of the load: in a long window
 /// 1 % is minutes. A stall that the target works off does not
 /// count, nor does one that began in the last quarter: its requests are in the percentiles at full length.
-fn only_grows(seen: &Seen) -> bool {
+fn only_grows(seen: &WindowLoad) -> bool {
     let slots = seen.backlog.len();
     let early = seen.backlog[..slots / 2].iter().max();
     let late = seen.backlog[slots - slots / 4..].iter().min();
@@ -113,8 +113,8 @@ fn only_grows(seen: &Seen) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(backlog: impl Fn(usize) -> u64) -> Seen {
-        Seen {
+    fn seen(backlog: impl Fn(usize) -> u64) -> WindowLoad {
+        WindowLoad {
             backlog: (0..SLOTS).map(backlog).collect(),
             due: 10_000,
             requests_per_s: 1_000.0,
@@ -168,7 +168,11 @@ mod tests {
     fn of_a_window_that_ends(end_ms: u64, planned_ms: u64) -> Outcome {
         let mut backlog = Backlog::default();
         (0..=end_ms.min(planned_ms)).for_each(|at_ms| backlog.note(at_ms * 1_000_000, at_ms));
-        outcome(&Seen { backlog: backlog.slots(end_ms * 1_000_000, end_ms), due: end_ms, ..seen(|_| 0) })
+        outcome(&WindowLoad {
+            backlog: backlog.slots(end_ms * 1_000_000, end_ms),
+            due: end_ms,
+            ..seen(|_| 0)
+        })
     }
 
     #[test]

@@ -13,9 +13,9 @@ use crate::admin::{Admin, Listed, TopicLayout, TopicNow};
 use crate::canary;
 use crate::cluster::At;
 use crate::error::LoadError;
-use crate::fetch::{FetchedPartition, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched};
+use crate::fetch::{FetchSize, FetchedPartition, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::readback::passes;
-use crate::security::{Door, Security};
+use crate::security::{Access, Security};
 
 /// An answer of megabytes by a busy broker.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -102,7 +102,7 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct Topics {
     seed: String,
-    door: Door,
+    access: Access,
     lines: BTreeMap<String, Admin>,
 }
 
@@ -113,9 +113,9 @@ impl Topics {
     /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
     pub fn enter(address: &str, security: &Security) -> Result<Self, LoadError> {
         let address = canary::reachable(address, security)?;
-        let door = Door::new(security)?;
-        let first = Admin::enter(&address, door.clone(), ANSWER_LIMIT)?;
-        Ok(Self { seed: address.clone(), door, lines: BTreeMap::from([(address, first)]) })
+        let access = Access::new(security)?;
+        let first = Admin::enter(&address, access.clone(), ANSWER_LIMIT)?;
+        Ok(Self { seed: address.clone(), access, lines: BTreeMap::from([(address, first)]) })
     }
 
     /// All topics that may be seen, by name.
@@ -261,7 +261,7 @@ impl Topics {
         address: &str,
         topic: &str,
         wanted: &[(i32, i64)],
-        bytes: Wanted,
+        bytes: FetchSize,
     ) -> Result<bytes::Bytes, LoadError> {
         self.exchange(address, &fetch_request(1, topic, wanted, bytes), "Fetch v11")
     }
@@ -311,7 +311,7 @@ impl Topics {
     fn line(&mut self, address: &str) -> Result<&mut Admin, LoadError> {
         match self.lines.entry(address.to_owned()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(Admin::enter(address, self.door.clone(), ANSWER_LIMIT)?)),
+            Entry::Vacant(free) => Ok(free.insert(Admin::enter(address, self.access.clone(), ANSWER_LIMIT)?)),
         }
     }
 
@@ -370,7 +370,7 @@ enum Taken {
 
 /// Where one partition stands.
 #[derive(Debug)]
-struct Standing {
+struct PartitionRead {
     next: i64,
     to: i64,
     empty_answers: u32,
@@ -381,7 +381,7 @@ struct Standing {
 #[derive(Debug)]
 struct Course {
     layout: TopicLayout,
-    standings: BTreeMap<i32, Standing>,
+    partitions: BTreeMap<i32, PartitionRead>,
     out_of_range: BTreeSet<i32>,
     lost: Vec<Lost>,
     bytes: u64,
@@ -391,13 +391,13 @@ struct Course {
 impl Course {
     fn new(layout: TopicLayout, stretches: &[Stretch]) -> Self {
         let wanted = stretches.iter().filter(|stretch| stretch.from < stretch.to);
-        let standings = wanted.map(|stretch| {
-            let standing = Standing { next: stretch.from, to: stretch.to, empty_answers: 0, trouble: None };
-            (stretch.partition, standing)
+        let partitions = wanted.map(|stretch| {
+            let part = PartitionRead { next: stretch.from, to: stretch.to, empty_answers: 0, trouble: None };
+            (stretch.partition, part)
         });
         Self {
             layout,
-            standings: standings.collect(),
+            partitions: partitions.collect(),
             out_of_range: BTreeSet::new(),
             lost: Vec::new(),
             bytes: 0,
@@ -406,17 +406,17 @@ impl Course {
     }
 
     fn is_done(&self) -> bool {
-        self.standings.is_empty()
+        self.partitions.is_empty()
     }
 
     fn has_leaderless(&mut self) -> bool {
         let led: BTreeSet<i32> =
             self.layout.leaders.iter().flat_map(|(_, led)| led.iter().copied()).collect();
         let alone: Vec<(i32, i64)> = self
-            .standings
+            .partitions
             .iter()
             .filter(|(partition, _)| !led.contains(partition))
-            .map(|(partition, standing)| (*partition, standing.next))
+            .map(|(partition, part)| (*partition, part.next))
             .collect();
         self.trouble(&alone, "it has no leader");
         !alone.is_empty()
@@ -427,7 +427,7 @@ impl Course {
         let of_leader = |(address, led): &(String, Vec<i32>)| {
             let mut wanted: Vec<(i32, i64)> = led
                 .iter()
-                .filter_map(|partition| Some((*partition, self.standings.get(partition)?.next)))
+                .filter_map(|partition| Some((*partition, self.partitions.get(partition)?.next)))
                 .collect();
             if !wanted.is_empty() {
                 let turn = self.rounds % wanted.len();
@@ -439,12 +439,12 @@ impl Course {
     }
 
     /// How much to ask for: no more than the budget, and not much more than lies there.
-    fn wanted_bytes(&self, wanted: &[(i32, i64)], limits: &ReadLimits<'_>) -> Wanted {
+    fn wanted_bytes(&self, wanted: &[(i32, i64)], limits: &ReadLimits<'_>) -> FetchSize {
         let left = limits.bytes.saturating_sub(self.bytes);
         // The least is for the headers of some batches; brokers send the first one whole whatever its size is.
         let bytes = i32::try_from(left).unwrap_or(ANSWER_BYTES).clamp(LEAST_BYTES, ANSWER_BYTES);
         let longest = wanted.iter().filter_map(|(partition, next)| {
-            self.standings.get(partition).map(|standing| standing.to.abs_diff(*next))
+            self.partitions.get(partition).map(|part| part.to.abs_diff(*next))
         });
         let longest = longest.max().unwrap_or(0) as f64;
         let of_partition = limits.offset_bytes.map_or(PARTITION_BYTES, |each| {
@@ -452,7 +452,7 @@ impl Course {
             // Above what fits into an answer it does not matter.
             (room.min(f64::from(PARTITION_BYTES)) as i32).max(LEAST_BYTES)
         });
-        Wanted { wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
+        FetchSize { wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
     }
 
     fn take(
@@ -461,7 +461,7 @@ impl Course {
         is_first: bool,
         each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
     ) -> Taken {
-        let Some(standing) = self.standings.get_mut(&found.partition) else { return Taken::Here };
+        let Some(part) = self.partitions.get_mut(&found.partition) else { return Taken::Here };
         match found.error_code {
             0 => {
                 self.bytes += found.record_set.len() as u64;
@@ -473,7 +473,7 @@ impl Course {
                 Taken::Here
             }
             code if passes(code) => {
-                let next = standing.next;
+                let next = part.next;
                 self.trouble(&[(found.partition, next)], error_name(code));
                 Taken::Elsewhere
             }
@@ -490,22 +490,22 @@ impl Course {
         is_first: bool,
         each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
     ) {
-        let Some(standing) = self.standings.get_mut(&found.partition) else { return };
-        standing.trouble = None;
-        let (from, to) = (standing.next, standing.to);
+        let Some(part) = self.partitions.get_mut(&found.partition) else { return };
+        part.trouble = None;
+        let (from, to) = (part.next, part.to);
         let portion = Portion { partition: found.partition, from, to, record_set: found.record_set };
         match each(portion).filter(|next| *next > from) {
             Some(next) => {
-                (standing.next, standing.empty_answers) = (next, 0);
+                (part.next, part.empty_answers) = (next, 0);
                 if next >= to {
-                    self.standings.remove(&found.partition);
+                    self.partitions.remove(&found.partition);
                 }
             }
             // An answer that is full, or a batch larger than its part, leaves nothing for the others.
             None if !is_first => {}
             None => {
-                standing.empty_answers += 1;
-                if standing.empty_answers >= EMPTY_ANSWERS {
+                part.empty_answers += 1;
+                if part.empty_answers >= EMPTY_ANSWERS {
                     self.lose(found.partition, "the broker gives no whole batch from there on".to_owned());
                 }
             }
@@ -514,17 +514,17 @@ impl Course {
 
     /// What is missing before the log's beginning is lost, and the rest is read.
     fn begins_at(&mut self, partition: i32, earliest: Option<i64>) {
-        let Some(standing) = self.standings.get_mut(&partition) else { return };
-        let Some(earliest) = earliest.filter(|earliest| *earliest > standing.next) else {
+        let Some(part) = self.partitions.get_mut(&partition) else { return };
+        let Some(earliest) = earliest.filter(|earliest| *earliest > part.next) else {
             self.lose(
                 partition,
                 "the log has no such offset any more (was it cut off, or made anew?)".to_owned(),
             );
             return;
         };
-        let (from, until) = (standing.next, earliest.min(standing.to));
-        standing.next = until;
-        let is_done = until >= standing.to;
+        let (from, until) = (part.next, earliest.min(part.to));
+        part.next = until;
+        let is_done = until >= part.to;
         self.lost.push(Lost {
             partition,
             from,
@@ -532,31 +532,31 @@ impl Course {
             why: "retention took it while it was read".to_owned(),
         });
         if is_done {
-            self.standings.remove(&partition);
+            self.partitions.remove(&partition);
         }
     }
 
     fn trouble(&mut self, wanted: &[(i32, i64)], why: &str) {
         for (partition, _) in wanted {
-            if let Some(standing) = self.standings.get_mut(partition) {
-                let since = standing.trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-                standing.trouble = Some((since, why.to_owned()));
+            if let Some(part) = self.partitions.get_mut(partition) {
+                let since = part.trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                part.trouble = Some((since, why.to_owned()));
             }
         }
     }
 
     fn trouble_of_all(&mut self, why: &str) {
         let all: Vec<(i32, i64)> =
-            self.standings.iter().map(|(partition, standing)| (*partition, standing.next)).collect();
+            self.partitions.iter().map(|(partition, part)| (*partition, part.next)).collect();
         self.trouble(&all, why);
     }
 
     fn give_up(&mut self) {
         let late: Vec<(i32, String)> = self
-            .standings
+            .partitions
             .iter()
-            .filter_map(|(partition, standing)| {
-                let (since, why) = standing.trouble.as_ref()?;
+            .filter_map(|(partition, part)| {
+                let (since, why) = part.trouble.as_ref()?;
                 (since.elapsed() > PATIENCE).then(|| (*partition, why.clone()))
             })
             .collect();
@@ -566,9 +566,9 @@ impl Course {
     }
 
     fn lose(&mut self, partition: i32, why: String) {
-        if let Some(standing) = self.standings.remove(&partition) {
-            let offsets = standing.to.abs_diff(standing.next);
-            self.lost.push(Lost { partition, from: standing.next, offsets, why });
+        if let Some(part) = self.partitions.remove(&partition) {
+            let offsets = part.to.abs_diff(part.next);
+            self.lost.push(Lost { partition, from: part.next, offsets, why });
         }
     }
 }

@@ -15,7 +15,7 @@ use hone_binary::bolt::{
 use hone_binary::capture::{ProfileFiles, ProfileKind, Tally};
 use hone_binary::perf::{self, Event};
 use hone_binary::{Built, ProfileForm, Refusal};
-use hone_diagnose::emulator::{Emulator, Wanted};
+use hone_diagnose::emulator::{Emulator, TraceOptions};
 use hone_record::{Rewriting, SmokeTest};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,8 @@ impl Bench<'_, '_> {
             fresh_folder(&kept)?;
             let trace = kept.join("trace");
             let name = format!("{}-traced", self.variant);
-            let traced = self.job.traced(&name, &from.executable, &training.workload, Wanted::COUNTS, &trace);
+            let traced =
+                self.job.traced(&name, &from.executable, &training.workload, TraceOptions::COUNTS, &trace);
             let traced = traced.map_err(failed)?;
             if let Some(why) = &traced.broke {
                 return Err(crate::outcome::Left(format!("the training failed: {why}")).into());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::SlowDown;
-use hone_diagnose::emulator::{Emulator, Wanted};
+use hone_diagnose::emulator::{Emulator, TraceOptions};
 use hone_diagnose::image::Image;
 use hone_diagnose::trace::{Left, TraceFolder};
 use hone_host::uses::{self, Uses};
@@ -56,7 +56,7 @@ impl Job<'_> {
         name: &str,
         program: &Path,
         workload: &Workload,
-        wanted: Wanted,
+        wanted: TraceOptions,
         to: &Path,
     ) -> Result<Traced> {
         let emulator = Emulator::find()
@@ -122,7 +122,7 @@ impl Job<'_> {
         }
         let mut found = Uses::default();
         let end = |(), processes: &[u32]| {
-            found = processes.iter().map(|&process| uses::of(process)).fold(found, Uses::and);
+            found = processes.iter().map(|&process| uses::used_features(process)).fold(found, Uses::and);
             Ok(())
         };
         let watched = self.bench().watched(&arm, &load, Duration::ZERO, |_| Ok(()), end)?;
@@ -135,7 +135,7 @@ impl Job<'_> {
         name: &str,
         program: &Path,
         folder: &TraceFolder,
-        wanted: Wanted,
+        wanted: TraceOptions,
         slow: Option<SlowDown>,
     ) -> Result<Arm> {
         let mut arm = self.arm(&format!("{name}-emulated"), program, BTreeMap::new());

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use hone_binary::Built;
-use hone_diagnose::emulator::Wanted;
+use hone_diagnose::emulator::TraceOptions;
 use hone_diagnose::model::{self, Run};
 use hone_diagnose::trace::TraceFolder;
 use hone_record::{Diagnosis, Foretelling};
@@ -63,7 +63,7 @@ impl Job<'_> {
     }
 
     /// What the layouts that BOLT made will do.
-    pub(super) fn foretell(
+    pub(super) fn predict(
         &self,
         steps: &mut Steps<'_>,
         variants: &[Variant],
@@ -106,7 +106,7 @@ impl Job<'_> {
         let workload = &self.experiment.training[0].workload;
         let name = format!("{}-traced", built.variant);
         let to = self.traces_of(&built.variant);
-        let traced = self.traced(&name, &built.executable, workload, Wanted::ALL, &to)?;
+        let traced = self.traced(&name, &built.executable, workload, TraceOptions::ALL, &to)?;
         let Traced { words, operations, user_share, notes, broke, .. } = traced;
         let kept = Kept { words, operations, user_share, notes, broke };
         self.folder.write_note(&kept_name(&built.variant), &kept)?;

@@ -12,8 +12,9 @@ use hone_diagnose::{callgrind, perf};
 use hone_format::count;
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
+use crate::diagnose::branched;
 use crate::diagnose::found::image;
-use crate::diagnose::{branched, notes_of_samples, read_samples};
+use crate::diagnose::sampled::{notes_of_samples, read as read_samples};
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::read_record;
 
@@ -95,8 +96,8 @@ pub fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
     {
         map.notes.push(format!(
             "before is {}, after is {}: a difference can be one of the sources",
-            one.evidence.words(),
-            other.evidence.words()
+            one.evidence.label(),
+            other.evidence.label()
         ));
     }
     Ok(map)

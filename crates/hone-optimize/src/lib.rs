@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
 use hone_binary::{BuildRequest, Builder, Built, Guide, Merged, TargetKind, owners};
-use hone_diagnose::emulator::Wanted;
+use hone_diagnose::emulator::TraceOptions;
 use hone_record::{
     Artifact, Ceiling, Durability, Optimization, ProfileProof, SmokeTest, VariantFacts, VariantState,
     WeightedTraining, Workload,
@@ -119,7 +119,7 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     for index in 1..variants.len() {
         job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
-    outcomes.foretold = job.foretell(&mut steps, &variants, &outcomes)?;
+    outcomes.foretold = job.predict(&mut steps, &variants, &outcomes)?;
     // Until something was measured, the next attempt may try all of it again.
     let forget = || forget_failures(job.folder, FAILED);
     job.is_worth_judging(&variants, &outcomes, forget)?;
@@ -230,7 +230,7 @@ pub fn program_to_diagnose(job: &Job<'_>, program: Option<&Path>) -> Result<Path
 /// # Errors
 /// When it can't be traced.
 pub fn diagnose(job: &Job<'_>, workload: &Workload, program: &Path) -> Result<crate::diagnose::Found> {
-    let traced = job.traced("diagnosed", program, workload, Wanted::ALL, &job.folder.join("trace"))?;
+    let traced = job.traced("diagnosed", program, workload, TraceOptions::ALL, &job.folder.join("trace"))?;
     let source = format!("{}, {}", program.display(), traced.words);
     let run = crate::diagnose::run_of(&traced);
     crate::diagnose::found(job.folder, crate::diagnose::of_trace(&run, program, source, &traced), &traced)

@@ -264,7 +264,7 @@ pub struct Change {
 
 impl Change {
     /// The change for people: `topic.flush.messages: as it is -> 1`.
-    pub fn words(&self) -> String {
+    pub fn label(&self) -> String {
         let from = self.from.as_deref().or(self.was.as_deref()).unwrap_or("as it is");
         format!("{}.{}: {from} -> {}", self.kind, self.name, self.to)
     }
@@ -713,7 +713,7 @@ impl Comparison {
         if let Some(climb) = self.workload.climb() {
             return format!(
                 "loaded up to where {} breaks; what lies beyond that quantile was not looked at",
-                climb.slo.words()
+                climb.slo.label()
             );
         }
         let at = format!("p99.9 at {} requests/s", self.workload.requests_per_s);

@@ -27,7 +27,7 @@ pub enum Evidence {
 
 impl Evidence {
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Threads => "what the kernel keeps of threads (nothing was sampled)",
             Self::Sampled => "sampled (where time goes, not why)",
@@ -78,7 +78,7 @@ impl Category {
     pub const LEVEL_1: [Self; 4] = [FrontendBound, BadSpeculation, BackendBound, Retiring];
 
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             FrontendBound => "frontend bound",
             BadSpeculation => "bad speculation",
@@ -104,7 +104,7 @@ impl Category {
 
 impl fmt::Display for Category {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.words())
+        formatter.write_str(self.label())
     }
 }
 
@@ -187,7 +187,7 @@ impl Shift {
     }
 
     /// Where the points went, in one sentence; `None` where nothing moved.
-    pub fn words(&self) -> Option<String> {
+    pub fn sentence(&self) -> Option<String> {
         let (left, came, next) = (self.left(), self.came(), self.next_bottleneck());
         if left.is_empty() || came.is_empty() {
             return None;
@@ -244,7 +244,7 @@ impl fmt::Display for Likelihood {
 /// What to turn to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lever {
+pub enum Remedy {
     /// Where the code lies: profile-guided optimisation, BOLT.
     Layout,
     /// Branches that can't be foretold: the code itself.
@@ -259,9 +259,9 @@ pub enum Lever {
     NotLayout,
 }
 
-impl Lever {
+impl Remedy {
     /// What to do, in words.
-    pub fn words(self) -> &'static str {
+    pub fn advice(self) -> &'static str {
         match self {
             Self::Layout => "the layout of the code: hone optimize",
             Self::Branches => {
@@ -294,7 +294,7 @@ pub struct LayoutVerdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_percent: Option<f64>,
     /// What to turn to next.
-    pub next: Lever,
+    pub next: Remedy,
 }
 
 impl LayoutVerdict {
@@ -405,7 +405,7 @@ pub struct Diagnosed {
 
 impl Diagnosed {
     /// Of a scope of which nothing is known yet.
-    pub fn of(scope: Option<String>) -> Self {
+    pub fn empty(scope: Option<String>) -> Self {
         Self { scope, slots: None, counted: None, layout: None, verdict: None, refused: None }
     }
 }
@@ -455,7 +455,7 @@ mod tests {
         ]);
         assert_eq!(published.next_bottleneck(), Some(BackendBound));
         assert_eq!(
-            published.words().unwrap(),
+            published.sentence().unwrap(),
             "13 points left frontend bound and 1 bad speculation: 8 went to backend bound, the next bottleneck, and 6 to retiring"
         );
         let hidden =
@@ -463,11 +463,11 @@ mod tests {
         assert_eq!(hidden.next_bottleneck(), None, "the front end is larger and did not grow");
         let better =
             of(&[(FrontendBound, [30.0, 25.0]), (Retiring, [50.0, 55.0]), (BackendBound, [20.0, 20.0])]);
-        assert_eq!(better.words().unwrap(), "5 points left frontend bound: 5 went to retiring");
+        assert_eq!(better.sentence().unwrap(), "5 points left frontend bound: 5 went to retiring");
         assert_eq!(better.next_bottleneck(), None);
         let worse = of(&[(FrontendBound, [25.0, 30.0]), (Retiring, [55.0, 50.0])]);
         assert_eq!(worse.next_bottleneck(), None, "nothing stood in front of it");
-        assert_eq!(of(&[(FrontendBound, [25.0, 25.2]), (Retiring, [55.2, 55.0])]).words(), None);
+        assert_eq!(of(&[(FrontendBound, [25.0, 25.2]), (Retiring, [55.2, 55.0])]).sentence(), None);
     }
 
     #[test]
@@ -477,7 +477,7 @@ mod tests {
             rule: String::new(),
             source: String::new(),
             ceiling_percent,
-            next: Lever::Layout,
+            next: Remedy::Layout,
         };
         let words = [Some(0.0), Some(0.3), Some(12.2), None].map(|ceiling| of(ceiling).ceiling_words());
         assert_eq!(words, [Some("1 %".to_owned()), Some("1 %".to_owned()), Some("13 %".to_owned()), None]);

@@ -50,7 +50,7 @@ pub struct StallCounts {
 
 impl StallCounts {
     /// Adds up windows of one state.
-    pub fn of(windows: &[Window]) -> Self {
+    pub fn from_windows(windows: &[Window]) -> Self {
         let mut counts = Self::default();
         for (stalls, window) in
             windows.iter().filter_map(|window| Some((window.facts.stalls.as_ref()?, window)))
@@ -188,7 +188,7 @@ mod tests {
             facts: crate::window::WindowFacts { stalls: Some(Stalls::default()), ..window.facts.clone() },
             ..window.clone()
         };
-        let counts = StallCounts::of(&[window, quiet]);
+        let counts = StallCounts::from_windows(&[window, quiet]);
         assert_eq!((counts.windows, counts.windows_with, counts.stalls, counts.requests), (2, 1, 1, 240));
         assert!((counts.share_of_tail(0.99).unwrap() - 0.4).abs() < 1e-9, "{counts:?}");
         assert_eq!(counts.share_of_tail(0.999), Some(1.0));

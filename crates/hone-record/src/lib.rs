@@ -12,10 +12,10 @@ mod batch_plan;
 mod batch_watch;
 mod batches;
 mod capacity;
-mod climb;
 mod commit_gate;
 mod comparison;
 mod diagnosis;
+mod durability;
 mod envelope;
 mod foretelling;
 mod go;
@@ -23,22 +23,22 @@ mod heatmap;
 mod hgrm;
 mod histogram;
 mod host_trial;
+mod index;
 mod ledger;
-mod likeness;
 mod machine;
 mod median;
 mod merge;
 mod metric;
 mod optimization;
 mod proof;
+mod ramp_search;
 mod replica;
 mod requirement;
 mod resources;
+mod run_summary;
 mod saved;
 mod selftest;
-mod shelf;
 mod stall;
-mod story;
 mod symbol;
 mod tuned;
 mod tuning;
@@ -61,7 +61,6 @@ pub use batches::{
     ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
-pub use climb::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
 pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Effect, Estimate, Judgement,
@@ -69,9 +68,10 @@ pub use comparison::{
     control_arm,
 };
 pub use diagnosis::{
-    Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Lever,
-    Likelihood, Missed, ObjectShare, Shift, Slots,
+    Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Likelihood,
+    Missed, ObjectShare, Remedy, Shift, Slots,
 };
+pub use durability::{refused_for_loads, unlike_promises};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use foretelling::{Expectation, Foretelling, Foretold};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
@@ -83,10 +83,13 @@ pub use histogram::{
     Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr, SAMPLES_BEYOND, percentile, samples_for,
 };
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
+pub use index::{
+    BROKEN, ChangePoint, FieldDifference, History, HistoryLine, HistoryOver, HistoryPoint, RunProgress,
+    RunStage, RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
+};
 pub use ledger::{
     ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,
 };
-pub use likeness::{refused_for_loads, unlike_promises};
 pub use machine::{Machine, PmuState};
 pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
@@ -96,17 +99,14 @@ pub use optimization::{
     VariantFacts, VariantState, WeightedTraining,
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
+pub use ramp_search::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
 pub use replica::{Replica, ReplicaDifference, TopicFigures};
 pub use requirement::Requirement;
 pub use resources::{MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
+pub use run_summary::{Chapter, Fate, Fates, STORY_QUANTILES, Story, WindowRow};
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
-pub use shelf::{
-    BROKEN, ChangePoint, FieldDifference, History, HistoryLine, HistoryOver, HistoryPoint, RunProgress,
-    RunStage, RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
-};
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
-pub use story::{Chapter, Fate, Fates, STORY_QUANTILES, Story, WindowRow};
 pub use symbol::{demangled, demangled_all, without_hash};
 pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};

@@ -144,7 +144,7 @@ fn in_order(shards: &[Window]) -> Result<Vec<&Window>, MergeError> {
     if missing.is_empty() {
         Ok(by_index.into_values().collect())
     } else {
-        Err(MergeError::Missing { of: first.of, missing: told(&missing, ", ") })
+        Err(MergeError::Missing { of: first.of, missing: first_names(&missing, ", ") })
     }
 }
 
@@ -157,7 +157,7 @@ fn is_same_cluster(one: &Window, other: &Window) -> bool {
 }
 
 /// The first of them, and how many there are more.
-fn told(names: &[String], between: &str) -> String {
+fn first_names(names: &[String], between: &str) -> String {
     let shown = names[..names.len().min(MOST_TOLD)].join(between);
     match names.len().saturating_sub(MOST_TOLD) {
         0 => shown,
@@ -202,7 +202,7 @@ fn outcome(shards: &[&Window]) -> Outcome {
         })
         .collect();
     if !failed.is_empty() {
-        return Outcome::Failed { reason: told(&failed, "; ") };
+        return Outcome::Failed { reason: first_names(&failed, "; ") };
     }
     let late = shards.iter().filter_map(|shard| match &shard.outcome {
         Outcome::GeneratorLate { lateness_us_p99, limit_us } => Some((*lateness_us_p99, *limit_us)),
@@ -404,12 +404,12 @@ fn batches(shards: &[&Window]) -> Vec<TopicBatches> {
 }
 
 fn events(shards: &[&Window]) -> Vec<Event> {
-    let told = |shard: &Window, event: &Event| Event {
+    let labelled = |shard: &Window, event: &Event| Event {
         what: format!("shard {}: {}", index_of(shard), event.what),
         ..event.clone()
     };
     let mut all: Vec<Event> =
-        shards.iter().flat_map(|shard| shard.events.iter().map(|event| told(shard, event))).collect();
+        shards.iter().flat_map(|shard| shard.events.iter().map(|event| labelled(shard, event))).collect();
     all.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
     all
 }
@@ -436,7 +436,7 @@ fn environment(shards: &[&Window]) -> Option<Environment> {
         shards.iter().filter(|shard| shard.client != *client).map(|shard| index_of(shard).to_string());
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
-        let others = told(&others, ", ");
+        let others = first_names(&others, ", ");
         merged
             .unknown
             .push(format!("the client is shard 0's; another one, or other settings, had shard {others}"));

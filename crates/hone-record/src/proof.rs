@@ -308,7 +308,7 @@ pub struct BatchState {
 
 impl BatchState {
     /// Adds up windows of one state.
-    pub fn of(windows: &[Window]) -> Self {
+    pub fn from_windows(windows: &[Window]) -> Self {
         let mut state = Self { windows: windows.len() as u32, ..Self::default() };
         let counts_operations = |window: &Window| window.workload.engine.operations().is_some();
         state.counts_operations = !windows.is_empty() && windows.iter().all(counts_operations);
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn windows_of_a_state_are_added_up_and_not_averaged() {
-        let state = BatchState::of(&[window(1_000, 100, 1.0), window(3_000, 100, 3.0)]);
+        let state = BatchState::from_windows(&[window(1_000, 100, 1.0), window(3_000, 100, 3.0)]);
         assert_eq!((state.windows, state.acked_records, state.batches), (2, 4_000, 200));
         assert_eq!(state.records_per_batch(), Some(20.0));
         assert_eq!(state.bytes_per_batch(), Some(1_600.0));
@@ -565,7 +565,7 @@ mod tests {
 
     #[test]
     fn a_quantile_with_too_few_beyond_it_is_not_told() {
-        let state = BatchState::of(&[window(1_000, 100, 1.0), window(3_000, 100, 3.0)]);
+        let state = BatchState::from_windows(&[window(1_000, 100, 1.0), window(3_000, 100, 3.0)]);
         assert!(state.latency_us(0.99).is_some() && state.latency_us(0.999_99).is_none());
     }
 
@@ -573,8 +573,8 @@ mod tests {
     fn what_one_window_does_not_know_is_not_known_of_the_state() {
         let mut dumb = window(1_000, 100, 1.0);
         (dumb.facts.target_cpu, dumb.facts.socket_bytes, dumb.facts.produce_requests) = (None, None, None);
-        let state = BatchState::of(&[window(1_000, 100, 1.0), dumb]);
+        let state = BatchState::from_windows(&[window(1_000, 100, 1.0), dumb]);
         assert_eq!((state.cores(), state.sent_bytes_per_s(), state.requests_per_s()), (None, None, None));
-        assert_eq!(BatchState::of(&[]).bytes_per_batch(), None);
+        assert_eq!(BatchState::from_windows(&[]).bytes_per_batch(), None);
     }
 }

@@ -116,7 +116,7 @@ impl Stalls {
 mod tests {
     use super::*;
 
-    fn of(waits_ms: &[(u64, u64)]) -> Stalls {
+    fn stalls_of(waits_ms: &[(u64, u64)]) -> Stalls {
         let mut stalls = Stalls::default();
         waits_ms.iter().for_each(|(due, end)| stalls.ended(due * NS_PER_MS, end * NS_PER_MS));
         stalls
@@ -128,30 +128,31 @@ mod tests {
         let mut waits: Vec<(u64, u64)> = (0..100).map(|at| (at * 10, at * 10 + 2)).collect();
         waits.extend((100..200).map(|at| (at * 10, 2_000)));
         waits.push((2_500, 2_700));
-        let stalls = of(&waits);
+        let stalls = stalls_of(&waits);
         assert_eq!((stalls.count(), stalls.requests()), (2, 92));
         assert_eq!((stalls.total_s(), stalls.longest_s()), (1.2, 1.0));
-        assert_eq!(of(&[(0, 99)]), Stalls::default());
-        assert_eq!(of(&[(0, 100)]).count(), 1);
+        assert_eq!(stalls_of(&[(0, 99)]), Stalls::default());
+        assert_eq!(stalls_of(&[(0, 100)]).count(), 1);
     }
 
     #[test]
     fn one_that_reaches_back_joins_those_between() {
-        let stalls = of(&[(0, 150), (300, 450), (100, 500)]);
+        let stalls = stalls_of(&[(0, 150), (300, 450), (100, 500)]);
         assert_eq!((stalls.count(), stalls.requests(), stalls.total_s()), (1, 3, 0.5));
     }
 
     #[test]
     fn more_than_are_kept_are_still_counted() {
         let waits: Vec<(u64, u64)> = (0..1_500).map(|at| (at * 1_000, at * 1_000 + 200)).collect();
-        let stalls = of(&waits);
+        let stalls = stalls_of(&waits);
         assert_eq!((stalls.count(), stalls.kept.len(), stalls.requests()), (1_500, MOST, 1_500));
         assert!((stalls.total_s() - 300.0).abs() < 1e-6);
     }
 
     #[test]
     fn generators_see_one_stall_together() {
-        let (left, right) = (of(&[(0, 200), (1_000, 1_200)]), of(&[(150, 300), (5_000, 5_100)]));
+        let (left, right) =
+            (stalls_of(&[(0, 200), (1_000, 1_200)]), stalls_of(&[(150, 300), (5_000, 5_100)]));
         let both = left.and(&right);
         assert_eq!((both.count(), both.requests()), (3, 4));
         assert_eq!(both, right.and(&left));

@@ -52,7 +52,7 @@ pub struct TunedChange {
 
 impl Tuned {
     /// Of a finished run.
-    pub fn of(tuning: &Tuning) -> Self {
+    pub fn from_tuning(tuning: &Tuning) -> Self {
         let together = tuning.together.as_ref();
         Self {
             objective: tuning.objective,
@@ -168,13 +168,13 @@ pub struct SavedFigure {
 }
 
 impl SavedFigure {
-    fn of(before: Option<f64>, after: Option<f64>) -> Option<Self> {
+    fn from_values(before: Option<f64>, after: Option<f64>) -> Option<Self> {
         let (before, after) = (before?, after?);
         Some(Self { before, after, saved: before - after, interval: None })
     }
 
     /// `0.337 [0.335, 0.339] of 0.356`.
-    fn words(&self, unit: &dyn Fn(f64) -> String) -> String {
+    fn text(&self, unit: &dyn Fn(f64) -> String) -> String {
         let span = |[low, high]: [f64; 2]| format!(" [{low:.3}, {high:.3}]");
         match self.saved < 0.0 {
             true => {
@@ -192,15 +192,15 @@ impl SavedFigure {
 
 impl Saving {
     /// Of a change held against the state before; `None` where no window of one of them is there, or neither figure is known.
-    pub fn of(step: &ProofStep) -> Option<Self> {
+    pub fn from_step(step: &ProofStep) -> Option<Self> {
         let (before, after) = (&step.before, &step.after);
-        let cores = SavedFigure::of(before.cores(), after.cores());
+        let cores = SavedFigure::from_values(before.cores(), after.cores());
         let judged = step.comparison.iter().flat_map(|found| &found.judgements);
         let of_record =
             judged.map(|judged| &judged.estimate).find(|found| found.metric == Metric::CpuPerRecord);
         let interval = |before: f64| of_record.map(|found| cores_interval(before, found));
         let cores = cores.map(|cores| SavedFigure { interval: interval(cores.before), ..cores });
-        let sent = SavedFigure::of(before.sent_bytes_per_s(), after.sent_bytes_per_s());
+        let sent = SavedFigure::from_values(before.sent_bytes_per_s(), after.sent_bytes_per_s());
         if cores.is_none() && sent.is_none() {
             return None;
         }
@@ -209,9 +209,9 @@ impl Saving {
     }
 
     /// In a sentence, without its dot.
-    pub fn words(&self) -> String {
-        let cores = self.cores.map(|cores| format!("{} cores", cores.words(&|value| format!("{value:.3}"))));
-        let sent = self.sent_bytes_per_s.map(|sent| format!("{} on the network", sent.words(&bytes_per_s)));
+    pub fn sentence(&self) -> String {
+        let cores = self.cores.map(|cores| format!("{} cores", cores.text(&|value| format!("{value:.3}"))));
+        let sent = self.sent_bytes_per_s.map(|sent| format!("{} on the network", sent.text(&bytes_per_s)));
         let told: Vec<String> = cores.into_iter().chain(sent).collect();
         format!("Saved at this load: {}", told.join("; "))
     }
@@ -264,7 +264,7 @@ impl Tuning {
     /// had the same one then.
     pub fn saving(&self) -> Option<Saving> {
         let worth = self.worth().filter(|_| self.workload.climb().is_none())?;
-        Saving::of(worth)
+        Saving::from_step(worth)
     }
 }
 
@@ -365,27 +365,27 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_of_both_states_and_says_how() {
-        let saving = Saving::of(&step([0.4, 0.1], [20_000_000, 5_000_000])).unwrap();
+        let saving = Saving::from_step(&step([0.4, 0.1], [20_000_000, 5_000_000])).unwrap();
         assert_eq!(
-            saving.words(),
+            saving.sentence(),
             "Saved at this load: 0.300 of 0.400 cores; 1.50 MB/s of 2.00 MB/s on the network"
         );
         assert!(saving.how.starts_with("Measured in 8 windows of the first state and 8"), "{}", saving.how);
         assert_eq!(cores_interval(0.5, &estimate([0.25, 0.25, 0.5])), [0.25, 0.375]);
-        let worse = Saving::of(&step([0.4, 0.6], [100, 100])).unwrap();
-        assert!(worse.words().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.words());
+        let worse = Saving::from_step(&step([0.4, 0.6], [100, 100])).unwrap();
+        assert!(worse.sentence().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.sentence());
         let more = SavedFigure {
             before: 0.4,
             after: 0.6,
             saved: -0.2,
             interval: Some(cores_interval(0.4, &estimate([1.5, 1.4, 1.6]))),
         };
-        let words = more.words(&|value| format!("{value:.3}"));
+        let words = more.text(&|value| format!("{value:.3}"));
         assert_eq!(words, "none, but 0.200 [0.160, 0.240] more than 0.400", "both in the same direction");
         let mut unknown = step([0.4, 0.1], [100, 100]);
         unknown.before.target_cpu = None;
-        assert_eq!(Saving::of(&unknown).unwrap().cores, None);
+        assert_eq!(Saving::from_step(&unknown).unwrap().cores, None);
         unknown.after.socket_bytes = None;
-        assert_eq!(Saving::of(&unknown), None, "neither is known");
+        assert_eq!(Saving::from_step(&unknown), None, "neither is known");
     }
 }

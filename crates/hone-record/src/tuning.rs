@@ -226,7 +226,7 @@ impl Tuning {
         }
         let worth = self.worth().and_then(ProofStep::worth_in_words);
         let worth = worth.map_or(String::new(), |worth| format!("{what} is {worth} of what it was. "));
-        let saving = self.saving().map_or(String::new(), |saving| format!("{}. ", saving.words()));
+        let saving = self.saving().map_or(String::new(), |saving| format!("{}. ", saving.sentence()));
         format!("{worth}{saving}Kept, of {tried} that were tried: {}.{end}", self.kept.join("; "))
     }
 

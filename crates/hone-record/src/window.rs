@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::climb::ClimbStep;
 use crate::histogram::{Hdr, PackedHdr, SAMPLES_BEYOND};
 use crate::machine::Machine;
 use crate::metric::Metric;
+use crate::ramp_search::ClimbStep;
 use crate::requirement::Requirement;
 use crate::resources::{TargetBusy, TargetMemory, Throttling, WarmUp};
 use crate::stall::Stalls;

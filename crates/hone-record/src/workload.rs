@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::climb::Climb;
+use crate::ramp_search::Climb;
 
 /// What sends the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -372,19 +372,19 @@ impl Workload {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
+    fn split_words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
     fn a_load_of_operations_comes_back_from_its_file() {
         let tool = Engine::Tool {
-            command: words("bench -p {port} -n {operations}"),
+            command: split_words("bench -p {port} -n {operations}"),
             operations: 1_000,
-            populate: Some(words("fill -p {port}")),
+            populate: Some(split_words("fill -p {port}")),
             warmup: None,
         };
-        let exits = Engine::Exits { arguments: words("--num={operations}"), operations: 7 };
+        let exits = Engine::Exits { arguments: split_words("--num={operations}"), operations: 7 };
         for (engine, name, operations) in [(tool, "tool", 1_000), (exits, "exits", 7)] {
             let load = Workload::of_operations("judge", engine);
             assert_eq!((load.engine.name(), load.engine.operations()), (name, Some(operations)));
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn operations_can_only_be_changed_where_the_command_is_told_of_them() {
-        let fixed = Engine::Exits { arguments: words("--num=5"), operations: 5 };
+        let fixed = Engine::Exits { arguments: split_words("--num=5"), operations: 5 };
         assert_eq!(Workload::of_operations("judge", fixed).with_operations(9), None);
         assert_eq!(crate::merge::tests::workload().with_operations(9), None);
     }

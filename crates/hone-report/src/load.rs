@@ -72,7 +72,7 @@ fn schedule(schedule: &Schedule) -> String {
             format!("in steps of {}/s", rates.join(", "))
         }
         Schedule::Climb(climb) => {
-            format!("climbing to {}/s, until {} breaks", exact(climb.to_requests_per_s), climb.slo.words())
+            format!("climbing to {}/s, until {} breaks", exact(climb.to_requests_per_s), climb.slo.label())
         }
         Schedule::Replay { source, arrivals, .. } => {
             format!("replay of {source} ({} times)", count(*arrivals))

@@ -93,7 +93,7 @@ fn lower_bounds(comparison: &Comparison) -> Option<String> {
         " {}, {}: where it says at least, {} held in every step of a climb.",
         side(1, &comparison.b, estimate.value_b),
         side(0, &comparison.a, estimate.value_a),
-        climb.slo.words()
+        climb.slo.label()
     ))
 }
 

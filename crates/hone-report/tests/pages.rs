@@ -986,7 +986,7 @@ fn tuned_story(tuning: &hone_record::Tuning) -> Story {
     };
     Story {
         chapters: tuning.steps.iter().map(chapter).collect(),
-        tuned: Some(hone_record::Tuned::of(tuning)),
+        tuned: Some(hone_record::Tuned::from_tuning(tuning)),
         ..sample::story()
     }
 }

@@ -117,11 +117,12 @@ fn chapter(runs: &Runs, entry: LedgerEntry, reader: &dyn Reader, limits: &mut Ve
 }
 
 fn with_windows(entry: LedgerEntry, windows: Vec<(String, RecordRole, Window)>) -> Chapter {
-    let rows = windows.iter().map(|(path, role, window)| WindowRow::of(path, *role, window)).collect();
+    let rows =
+        windows.iter().map(|(path, role, window)| WindowRow::from_window(path, *role, window)).collect();
     let (after, before): (Vec<_>, Vec<_>) =
         windows.into_iter().partition(|(_, role, _)| *role == RecordRole::After);
     let state = |windows: Vec<(String, RecordRole, Window)>| {
-        BatchState::of(&windows.into_iter().map(|(_, _, window)| window).collect::<Vec<_>>())
+        BatchState::from_windows(&windows.into_iter().map(|(_, _, window)| window).collect::<Vec<_>>())
     };
     Chapter { line: None, entry, before: state(before), after: state(after), windows: rows }
 }
@@ -496,7 +497,7 @@ pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> S
         diagnoses: diagnosis_in(folder, reader).into_iter().collect(),
         machines: vec![found.machine.clone()],
         limits: found.limits.clone(),
-        tuned: Some(Tuned::of(found)),
+        tuned: Some(Tuned::from_tuning(found)),
         ..Story::default()
     };
     with_beside(folder, reader, told)

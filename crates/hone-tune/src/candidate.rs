@@ -135,7 +135,7 @@ impl Candidate {
         let of_load: Vec<Vec<String>> =
             self.steps.iter().map(|step| step.words(engine)).collect::<Result<_>>()?;
         let program = self.program.iter().map(|path| format!("program: {}", path.display()));
-        let outside = self.outside.iter().map(Change::words);
+        let outside = self.outside.iter().map(Change::label);
         Ok(of_load.into_iter().flatten().chain(outside).chain(program).collect())
     }
 }

@@ -260,7 +260,7 @@ impl Session<'_> {
         let pair_s = took_s(&pairs) / pairs.len().max(1) as f64;
         let trial_pairs = f64::from(self.asked.pairs) + f64::from(self.asked.control_pairs);
         standing.longest_s = pair_s * trial_pairs / turns(contest.design.mode);
-        standing.now = BatchState::of(&found);
+        standing.now = BatchState::from_windows(&found);
         standing.states.push(standing.now.clone());
         let candidates = std::mem::take(&mut standing.candidates).into_iter();
         standing.candidates = candidates.map(|one| below_the_ceiling(one, &standing.now)).collect();
@@ -538,7 +538,7 @@ impl Session<'_> {
         };
         let states = windows(self.folder, &comparison)?;
         let rate = after.workload.requests_per_s * f64::from(after.workload.records_per_batch);
-        let summed = [BatchState::of(&states[0]), BatchState::of(&states[1])];
+        let summed = [BatchState::from_windows(&states[0]), BatchState::from_windows(&states[1])];
         let mut rails = match after.workload.climb() {
             Some(_) => guards_of_a_climb(&summed),
             None => guards(&summed, rate),
@@ -852,7 +852,7 @@ fn took_s(pairs: &[PairOutcome]) -> f64 {
 }
 
 fn load_in_words(workload: &Workload) -> String {
-    let climb = workload.climb().map(|climb| format!(", climbing until {} breaks", climb.slo.words()));
+    let climb = workload.climb().map(|climb| format!(", climbing until {} breaks", climb.slo.label()));
     format!(
         "{} records/s of {} by {} producers to {} partitions{}",
         hone_format::exact(workload.requests_per_s * f64::from(workload.records_per_batch)),

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hone_load::fault_relay::{Fault, Relay};
 use hone_load::health::Onlooker;
-use hone_load::plant::{Fault, Relay};
 use hone_load::{Admin, Security};
 
 mod stage;

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hone_load::plant::{Fault, Relay};
+use hone_load::fault_relay::{Fault, Relay};
 
 mod stage;
 use stage::middleman::{stand_before, with_brokers};

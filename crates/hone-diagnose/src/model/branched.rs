@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::{Block, Edge, Object, Part, Run};
+use super::run::{Block, Edge, Object, Part, Run};
 use crate::branch::{self, Decoded, Way};
 use crate::image::Image;
 
@@ -77,14 +77,14 @@ pub fn of_branches(object: Object, file: &[u8], counted: &Branched, depth: Depth
     let none = Image::default();
     let image = object.image.as_ref().unwrap_or(&none);
     let decoded = |address: u64| branch::at(image, file, address);
-    let mut functions = Functions { all: BTreeMap::new(), extent: Extent::of(image) };
+    let mut functions = Functions { all: BTreeMap::new(), extent: Extent::new(image) };
     functions.take_branches(&counted.branches, decoded);
     for fall in counted.falls.iter().filter(|fall| fall.count > 0) {
         if let Some(function) = functions.at(fall.from) {
             function.falls.push(*fall);
         }
     }
-    let mut flow = Flow { on: On::of(counted, decoded), depth, ..Flow::default() };
+    let mut flow = Flow { on: On::from_counts(counted, decoded), depth, ..Flow::default() };
     functions.all.values().for_each(|function| flow.through(function));
     drop(functions);
     flow.finish(object, &counted.branches)
@@ -133,7 +133,7 @@ impl Functions<'_> {
 /// The share of the taken branches that begin within a function where the file has none: what was counted is of another build then. 0 where
 /// nothing can be told.
 pub fn foreign_share(image: &Image, file: &[u8], counted: &Branched) -> f64 {
-    let (mut foreign, mut all, mut leaving) = (0_u64, 0_u64, Extent::of(image));
+    let (mut foreign, mut all, mut leaving) = (0_u64, 0_u64, Extent::new(image));
     for branch in &counted.branches {
         let Some(from) = branch.from.filter(|from| leaving.at(Some(*from)).is_some()) else { continue };
         // What goes on with the next instruction can be any.
@@ -156,7 +156,7 @@ struct Extent<'a> {
 }
 
 impl<'a> Extent<'a> {
-    fn of(image: &'a Image) -> Self {
+    fn new(image: &'a Image) -> Self {
         Self { image, last: (0, 0) }
     }
 
@@ -183,7 +183,7 @@ enum On {
 }
 
 impl On {
-    fn of(counted: &Branched, decoded: impl Fn(u64) -> Option<Decoded>) -> Self {
+    fn from_counts(counted: &Branched, decoded: impl Fn(u64) -> Option<Decoded>) -> Self {
         let is_next = |branch: &Branch| {
             let (Some(from), Some(to)) = (branch.from, branch.to) else { return false };
             let behind = to.checked_sub(from).filter(|behind| (1..=LONGEST_INSTRUCTION).contains(behind));

@@ -1,7 +1,7 @@
 //! Lines that compete for the same sets of a cache: code that would fit by its size, and does not by its places.
 
-use super::footprint::{SHARES, Units};
-use super::{Part, Run, heat};
+use super::footprint::{SHARES, Units, heat};
+use super::run::{Part, Run};
 use crate::cache::{L1I_32K, LINE_BITS, MODELS};
 
 /// How the hot lines are spread over the sets of the smallest model.

@@ -3,7 +3,7 @@
 //!
 //! The weights and distances are those of LLVM (`llvm/lib/Transforms/Utils/CodeLayout.cpp`; Newell and Pupyrev, arXiv 1809.04676).
 
-use super::{Part, Run};
+use super::run::{Part, Run};
 
 const FORWARD_BYTES: f64 = 1024.0;
 const BACKWARD_BYTES: f64 = 640.0;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
 
-use super::{Block, Part, Run};
+use super::run::{Block, Part, Run};
 use crate::cache::LINE_BITS;
 
 /// Parts of the execution for which a footprint is told.

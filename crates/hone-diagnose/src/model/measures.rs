@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use hone_record::{CodeLayout, Footprint, Missed, ObjectShare};
 
-use super::footprint::{LARGE_PAGE_BITS, PAGE_BITS};
-use super::{Part, Run, Simulated, bytes_used_of_a_line, conflicts, curve, ext_tsp, heat};
+use super::conflicts::conflicts;
+use super::ext_tsp::ext_tsp;
+use super::footprint::{LARGE_PAGE_BITS, PAGE_BITS, bytes_used_of_a_line, curve, heat};
+use super::run::{Edge, Part, Run, Simulated};
 use crate::cache::{Geometry, LINE_BITS, MODELS};
 
 /// How the code of a part lies in memory.
@@ -42,13 +44,13 @@ pub fn missed(simulated: &Simulated) -> Vec<Missed> {
 
 /// Transitions that did not go to the next byte.
 fn taken(run: &Run, part: &Part) -> u64 {
-    let is_taken = |edge: &&super::Edge| run.ends(edge).is_some_and(|(from, to)| from.is_branch_to(to));
+    let is_taken = |edge: &&Edge| run.ends(edge).is_some_and(|(from, to)| from.is_branch_to(to));
     part.edges.iter().filter(is_taken).map(|edge| edge.count).fold(0, u64::saturating_add)
 }
 
 /// Instructions that only repeated themselves.
 fn repeated(run: &Run, part: &Part) -> u64 {
-    let repeats = |edge: &&super::Edge| run.ends(edge).is_some_and(|(from, to)| from.repeats_as(to));
+    let repeats = |edge: &&Edge| run.ends(edge).is_some_and(|(from, to)| from.repeats_as(to));
     part.edges.iter().filter(repeats).map(|edge| edge.count).fold(0, u64::saturating_add)
 }
 
@@ -75,8 +77,8 @@ pub fn objects(run: &Run, part: &Part) -> Vec<ObjectShare> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::run::{Block, Object};
     use super::super::tests::{block, run};
-    use super::super::{Block, Object};
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 //! A window begins with what the one before it left in the caches, and with a warm-up. Windows that began with empty caches told a server that
 //! misses 3 times in 1,000 instructions for one that misses 4 times: half of what they missed was code that is run seldom, and stays.
 
-use super::{Block, Simulated, Window};
+use super::run::{Block, Simulated, Window};
 use crate::cache::{Hierarchy, LINE_BITS, MODELS};
 
 /// What was measured, over all windows.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Block, Edge, Object, Part, Run, Simulated, Window};
+use super::run::{Block, Edge, Object, Part, Run, Simulated, Window};
 use crate::cache::MODELS;
 use crate::image::Image;
 use crate::trace::{Thread, Trace, Translated};
@@ -31,13 +31,13 @@ pub fn of_traces(traces: &[Trace], image: impl Fn(&str) -> Option<Image>) -> Run
 }
 
 /// What tells code from other code: its object, or the process where it has none; address and size.
-type Place = (Option<u32>, usize, u64, u32);
+type CodeKey = (Option<u32>, usize, u64, u32);
 
 #[derive(Default)]
 struct Gathered {
     run: Run,
     objects: HashMap<String, u32>,
-    blocks: HashMap<Place, u32>,
+    blocks: HashMap<CodeKey, u32>,
     groups: HashMap<String, Group>,
     /// Threads of the processes so far.
     threads: u32,

@@ -1,7 +1,7 @@
 //! Where code lies in a program that BOLT rewrote, told by where it lay before: by the table that `--enable-bat` writes, and by symbols
 //! where a function moved as a whole. With it, what ran can be laid out anew without running again. Pure.
 
-mod foretold;
+mod predicted;
 mod table;
 
 use std::collections::HashMap;

@@ -10,12 +10,12 @@ pub(super) struct Fragment {
     /// Where the hot part of its function begins now; for a hot part that is itself.
     pub(super) function: u64,
     /// By the place where they lie now.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<AddressOrigin>,
 }
 
 /// Where something came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct AddressOrigin {
     /// Its address now.
     pub(super) now: u64,
     /// How far behind the beginning of its function it lay.
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         previous: &mut u64,
         count: u64,
         equal: &Equal<'_>,
-    ) -> Result<Vec<Place>, BadTable> {
+    ) -> Result<Vec<AddressOrigin>, BadTable> {
         // Each takes a byte at least, so a number that is made up runs out of bytes and reserves none.
         let mut places = Vec::new();
         let mut tagged = 0_i64;
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
             }
             let is_branch = tagged & 1 == 1;
             let before = u64::try_from(tagged >> 1).map_err(|_| BadTable::Large(self.at))?;
-            places.push(Place { now, before, is_branch });
+            places.push(AddressOrigin { now, before, is_branch });
             if !is_branch {
                 // The block's hash and its number.
                 self.take(8)?;
@@ -227,7 +227,7 @@ pub(super) mod tests {
         }
     }
 
-    fn places(bytes: &mut Vec<u8>, previous: &mut u64, places: &[Place]) {
+    fn places(bytes: &mut Vec<u8>, previous: &mut u64, places: &[AddressOrigin]) {
         let mut tagged = 0_i64;
         for place in places {
             unsigned(bytes, place.now.wrapping_sub(*previous));
@@ -276,8 +276,8 @@ pub(super) mod tests {
         section
     }
 
-    pub(in super::super) fn place(now: u64, before: u64, is_branch: bool) -> Place {
-        Place { now, before, is_branch }
+    pub(in super::super) fn place(now: u64, before: u64, is_branch: bool) -> AddressOrigin {
+        AddressOrigin { now, before, is_branch }
     }
 
     #[test]

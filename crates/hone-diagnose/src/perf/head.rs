@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 
-use super::{PerfFault, hex, text_at, u16_at, u32_at, u64_at};
+use super::bytes::{hex, text_at, u16_at, u32_at, u64_at};
+use super::fault::PerfFault;
 
 /// The head of a file; that of a pipe is shorter.
 const HEAD_BYTES: usize = 104;
@@ -37,7 +38,7 @@ const FEATURE_EVENT_DESC: u32 = 12;
 
 /// What an event counts, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EventKind {
     Cycles,
     Clock,
     /// It counts nothing, and is there for the records of mappings.
@@ -48,7 +49,7 @@ enum Kind {
 /// An event.
 #[derive(Debug, Clone)]
 pub(super) struct Attr {
-    kind: Kind,
+    kind: EventKind,
     name: String,
     sees_kernel: bool,
     sample_type: u64,
@@ -87,18 +88,18 @@ impl Attr {
 }
 
 /// Hardware's and the kernel's own events; hybrid CPUs name the kind of core in the upper half.
-fn named(kind: u32, config: u64) -> (Kind, String) {
+fn named(kind: u32, config: u64) -> (EventKind, String) {
     let known = match (kind, config & 0xffff_ffff) {
-        (0, 0) => Some((Kind::Cycles, "cycles")),
-        (1, 0) => Some((Kind::Clock, "cpu-clock")),
-        (1, 1) => Some((Kind::Clock, "task-clock")),
-        (1, 9) => Some((Kind::Dummy, "dummy")),
-        (0, 1) => Some((Kind::Other(kind, config), "instructions")),
+        (0, 0) => Some((EventKind::Cycles, "cycles")),
+        (1, 0) => Some((EventKind::Clock, "cpu-clock")),
+        (1, 1) => Some((EventKind::Clock, "task-clock")),
+        (1, 9) => Some((EventKind::Dummy, "dummy")),
+        (0, 1) => Some((EventKind::Other(kind, config), "instructions")),
         _ => None,
     };
     match known {
         Some((kind, name)) => (kind, name.to_owned()),
-        None => (Kind::Other(kind, config), format!("event {config:#x} of type {kind}")),
+        None => (EventKind::Other(kind, config), format!("event {config:#x} of type {kind}")),
     }
 }
 
@@ -116,7 +117,7 @@ pub(super) struct Head {
     attrs: Vec<Attr>,
     fields: Vec<Fields>,
     events: HashMap<u64, u32>,
-    wanted: Kind,
+    wanted: EventKind,
     /// Where an event's id lies in a sample.
     id: Option<usize>,
     /// Where the time lies before the end of other records.
@@ -192,7 +193,7 @@ impl Head {
     }
 
     pub(super) fn is_time(&self) -> bool {
-        matches!(self.wanted, Kind::Clock | Kind::Cycles)
+        matches!(self.wanted, EventKind::Clock | EventKind::Cycles)
     }
 
     pub(super) fn sees_kernel(&self) -> bool {
@@ -275,15 +276,16 @@ fn events<R: Read + Seek>(
 }
 
 /// The clock or cycles, on whichever kind of core; else the first one that counts anything.
-fn wanted(attrs: &[Attr]) -> Option<Kind> {
+fn wanted(attrs: &[Attr]) -> Option<EventKind> {
     let kinds = || attrs.iter().map(|attr| attr.kind);
-    let of_time = [Kind::Cycles, Kind::Clock].into_iter().find(|kind| kinds().any(|found| found == *kind));
-    of_time.or_else(|| kinds().find(|kind| *kind != Kind::Dummy))
+    let of_time =
+        [EventKind::Cycles, EventKind::Clock].into_iter().find(|kind| kinds().any(|found| found == *kind));
+    of_time.or_else(|| kinds().find(|kind| *kind != EventKind::Dummy))
 }
 
 fn fields_of(attr: &Attr) -> Result<Fields, PerfFault> {
     let needs = |what, place: Option<usize>| place.ok_or(PerfFault::Without { what });
-    if attr.kind == Kind::Dummy {
+    if attr.kind == EventKind::Dummy {
         return Ok(Fields { address: usize::MAX, thread: usize::MAX, time: None });
     }
     Ok(Fields {

@@ -1,7 +1,7 @@
 //! One record (`linux/perf_event.h`, `tools/lib/perf/include/perf/event.h`).
 
+use super::bytes::{hex, text_at, u16_at, u32_at, u64_at};
 use super::head::Head;
-use super::{hex, text_at, u16_at, u32_at, u64_at};
 
 // Types.
 const MMAP: u32 = 1;
@@ -44,9 +44,9 @@ pub(super) struct Sample {
     pub(super) mode: Mode,
 }
 
-/// What is told of processes between the samples.
+/// What happened to processes between the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ProcessEvent {
     Mapped { pid: u32, begin: u64, bytes: u64, offset: u64, path: String, build_id: Option<String> },
     Named { pid: u32, tid: u32, name: String, is_new_program: bool },
     Forked { pid: u32, tid: u32, parent_pid: u32, parent_tid: u32 },
@@ -56,7 +56,7 @@ pub(super) enum Told {
 pub(super) enum Record {
     Sample(Sample),
     /// With its time; 0 where it has none.
-    Told(u64, Told),
+    Process(u64, ProcessEvent),
     /// What follows is not older than what came before the round before.
     Round,
     Lost(u64),
@@ -73,10 +73,12 @@ impl Record {
         let kind = u32_at(bytes, 0).unwrap_or(0);
         let found = match kind {
             SAMPLE => sample(bytes, head).map(Self::Sample),
-            MMAP => mapped(bytes, 40, None).map(|told| Self::Told(head.time_of(bytes), told)),
-            MMAP2 => mapped(bytes, 72, build_id(bytes)).map(|told| Self::Told(head.time_of(bytes), told)),
-            COMM => named(bytes).map(|told| Self::Told(head.time_of(bytes), told)),
-            FORK => forked(bytes).map(|told| Self::Told(head.time_of(bytes), told)),
+            MMAP => mapped(bytes, 40, None).map(|event| Self::Process(head.time_of(bytes), event)),
+            MMAP2 => {
+                mapped(bytes, 72, build_id(bytes)).map(|event| Self::Process(head.time_of(bytes), event))
+            }
+            COMM => named(bytes).map(|event| Self::Process(head.time_of(bytes), event)),
+            FORK => forked(bytes).map(|event| Self::Process(head.time_of(bytes), event)),
             LOST => u64_at(bytes, 16).map(Self::Lost),
             LOST_SAMPLES => u64_at(bytes, 8).map(Self::Lost),
             AUXTRACE => u64_at(bytes, 8).map(Self::Trace),
@@ -115,8 +117,8 @@ fn sample(bytes: &[u8], head: &Head) -> Option<Sample> {
 }
 
 /// Both kinds have the same beginning; the second one has inode or build id, and rights, before the name.
-fn mapped(bytes: &[u8], name_at: usize, build_id: Option<String>) -> Option<Told> {
-    Some(Told::Mapped {
+fn mapped(bytes: &[u8], name_at: usize, build_id: Option<String>) -> Option<ProcessEvent> {
+    Some(ProcessEvent::Mapped {
         pid: u32_at(bytes, 8)?,
         begin: u64_at(bytes, 16)?,
         bytes: u64_at(bytes, 24)?,
@@ -134,8 +136,8 @@ fn build_id(bytes: &[u8]) -> Option<String> {
     has_one.then(|| bytes.get(begin..begin + size)).flatten().map(hex)
 }
 
-fn named(bytes: &[u8]) -> Option<Told> {
-    Some(Told::Named {
+fn named(bytes: &[u8]) -> Option<ProcessEvent> {
+    Some(ProcessEvent::Named {
         pid: u32_at(bytes, 8)?,
         tid: u32_at(bytes, 12)?,
         name: text_at(bytes, 16)?,
@@ -143,8 +145,8 @@ fn named(bytes: &[u8]) -> Option<Told> {
     })
 }
 
-fn forked(bytes: &[u8]) -> Option<Told> {
-    Some(Told::Forked {
+fn forked(bytes: &[u8]) -> Option<ProcessEvent> {
+    Some(ProcessEvent::Forked {
         pid: u32_at(bytes, 8)?,
         parent_pid: u32_at(bytes, 12)?,
         tid: u32_at(bytes, 16)?,

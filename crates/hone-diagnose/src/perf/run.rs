@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::tally::is_file;
-use super::{Lying, Samples, Thread};
+use super::samples::{Lying, Samples, Thread, is_file};
 use crate::image::Image;
 use crate::model::{Block, Object, Part, Run};
 
@@ -190,7 +189,7 @@ mod tests {
         assert_eq!((other.program, other.libraries), (2, 6));
     }
 
-    fn of(id: &str) -> Image {
+    fn image_with_id(id: &str) -> Image {
         let mut image = Image::default();
         image.build_id = Some(id.to_owned());
         image
@@ -198,14 +197,14 @@ mod tests {
 
     #[test]
     fn a_file_that_was_built_anew_gives_no_names() {
-        let found = |id: &str| samples().run(|_| Some(of(id))).objects[0].image.is_some();
+        let found = |id: &str| samples().run(|_| Some(image_with_id(id))).objects[0].image.is_some();
         assert!(found("ab") && found("ab00") && !found("cd"));
         assert!(samples().run(|_| Some(Image::default())).objects[0].image.is_none(), "it had an id then");
     }
 
     #[test]
     fn names_of_a_file_whose_build_was_not_recorded_are_told_apart() {
-        let run = samples().run(|_| Some(of("ab")));
+        let run = samples().run(|_| Some(image_with_id("ab")));
         assert_eq!(samples().of_unknown_builds(&run), ["/lib/y"]);
         let run = samples().run(|_| None);
         assert!(samples().of_unknown_builds(&run).is_empty(), "what gives no names gives no wrong ones");

@@ -2,8 +2,9 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use super::bytes::u16_at;
+use super::fault::PerfFault;
 use super::head::Head;
-use super::{PerfFault, u16_at};
 
 /// A record has at most 64 KiB.
 const BUFFER_BYTES: usize = 1 << 20;

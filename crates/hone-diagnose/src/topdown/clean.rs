@@ -1,26 +1,21 @@
 //! What terminals and mails add to a text, taken away before any reader sees it. Lines keep their numbers.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
-use regex::Regex;
+use super::pattern::{Pattern, pattern};
 
 /// Colours and other sequences of a terminal: `ESC [ 31 m`, also as `cat -v` prints the escape.
-static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:\x1b|\^\[)\[[0-9;:?]*[ -/]*[@-~]"));
+static SEQUENCES: Pattern = Pattern::new(|| pattern(r"(?:\x1b|\^\[)\[[0-9;:?]*[ -/]*[@-~]"));
 
 /// Marks of quoted lines: `> >> `.
-static QUOTES: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^[ \t]*>(?:[ \t]?>)*"));
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-}
+static QUOTES: Pattern = Pattern::new(|| pattern(r"(?m)^[ \t]*>(?:[ \t]?>)*"));
 
 /// What a mail says of itself where `=` begins a byte, and ends a line that goes on.
-static QUOTED_PRINTABLE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?im)^content-transfer-encoding:[ \t]*quoted-printable"));
+static QUOTED_PRINTABLE: Pattern =
+    Pattern::new(|| pattern(r"(?im)^content-transfer-encoding:[ \t]*quoted-printable"));
 
 /// A line that goes on in the next, as long as mails make them.
-static GOES_ON: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^.{71,74}[^=]=\r?$"));
+static GOES_ON: Pattern = Pattern::new(|| pattern(r"(?m)^.{71,74}[^=]=\r?$"));
 
 /// The steps, in their order. Each takes what the one before it left.
 const STEPS: [fn(&str) -> Cow<'_, str>; 4] =

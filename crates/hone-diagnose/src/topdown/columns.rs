@@ -36,7 +36,7 @@ pub(super) struct Word<'a> {
 }
 
 /// The words of a line; `<not counted>` is one.
-pub(super) fn words(line: &str) -> Vec<Word<'_>> {
+pub(super) fn line_words(line: &str) -> Vec<Word<'_>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     let (mut begin, mut open) = (None, false);
     let mut count = 0;
@@ -63,7 +63,7 @@ pub(super) fn words(line: &str) -> Vec<Word<'_>> {
 /// A line of names alone, of which two at least are known: `#  time  %  tma_retiring %  tma_backend_bound`, or perf's old `retiring  bad
 /// speculation  frontend bound`.
 pub(super) fn columns(line: &str) -> Option<Vec<Column>> {
-    let words: Vec<Word<'_>> = words(line).into_iter().filter(|word| is_of_a_name(word.text)).collect();
+    let words: Vec<Word<'_>> = line_words(line).into_iter().filter(|word| is_of_a_name(word.text)).collect();
     let mut columns: Vec<Column> = Vec::new();
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -120,7 +120,7 @@ mod tests {
 
     fn found(head: &str, row: &str) -> Vec<(Category, String)> {
         let columns = columns(head).unwrap();
-        let lined = line_up(&columns, &words(row), false).unwrap_or_default();
+        let lined = line_up(&columns, &line_words(row), false).unwrap_or_default();
         lined.into_iter().map(|(_, category, value)| (category, value.to_owned())).collect()
     }
 
@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(columns("tma_retiring is 12 and tma_backend_bound 3"), None);
         assert_eq!(columns("tma_retiring"), None);
         assert_eq!(columns("more retiring means less backend bound, and that is good."), None);
-        assert_eq!(words("a <not counted>  b").len(), 3);
+        assert_eq!(line_words("a <not counted>  b").len(), 3);
     }
 }

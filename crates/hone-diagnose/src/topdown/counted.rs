@@ -98,7 +98,7 @@ struct Sums {
 
 impl Sums {
     /// The first of the names that it was counted by, and of those modes. Several names of one thing are not added up.
-    fn of(&self, of: Of, modes: &str) -> Option<Sum> {
+    fn sum(&self, of: Of, modes: &str) -> Option<Sum> {
         self.counts.iter().find(|(event, _)| event.of == of && event.modes == modes).map(|(_, sum)| *sum)
     }
 
@@ -108,7 +108,7 @@ impl Sums {
             self.counts.iter().filter(|(event, sum)| event.of == Of::Instructions && sum.count > 0.0);
         let with_misses = counted.map(|(event, _)| {
             let modes = event.modes.as_str();
-            ([Of::Lines, Of::Pages].iter().filter(|of| self.of(**of, modes).is_some()).count(), modes)
+            ([Of::Lines, Of::Pages].iter().filter(|of| self.sum(**of, modes).is_some()).count(), modes)
         });
         match with_misses.min_by_key(|(misses, _)| std::cmp::Reverse(*misses)) {
             None => {
@@ -125,7 +125,7 @@ impl Sums {
     fn judged(self) -> Result<Counted, String> {
         let modes = self.modes()?;
         let [instructions, lines, pages] =
-            [Of::Instructions, Of::Lines, Of::Pages].map(|of| self.of(of, modes));
+            [Of::Instructions, Of::Lines, Of::Pages].map(|of| self.sum(of, modes));
         let taken = [instructions, lines, pages];
         let running_percent =
             taken.iter().flatten().fold(None, |so_far, sum| least(so_far, sum.running_percent));
@@ -274,9 +274,9 @@ mod tests {
     use super::*;
 
     /// A scope with its structures.
-    type Told = (Option<String>, Vec<(String, f64)>);
+    type CountedScope = (Option<String>, Vec<(String, f64)>);
 
-    fn per_1000(text: &str) -> Vec<Told> {
+    fn per_1000(text: &str) -> Vec<CountedScope> {
         let read = read(text).unwrap();
         let of = |counted: Counted| {
             counted.misses.into_iter().map(|missed| (missed.structure, missed.per_1000)).collect()

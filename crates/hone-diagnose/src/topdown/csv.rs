@@ -8,7 +8,8 @@ use hone_record::Category;
 use super::json::category_in;
 use super::number::decimal;
 use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
-use super::{Reading, Unread};
+use super::reading::Reading;
+use super::unread::Unread;
 
 /// A line has at least: value, unit, event, running time, share of it, metric, its unit.
 const FIELDS: usize = 7;

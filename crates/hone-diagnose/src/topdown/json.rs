@@ -1,24 +1,21 @@
 //! `perf stat -j`: an object a line, or so it is meant.
 
-use std::sync::LazyLock;
-
 use hone_record::Category;
-use regex::Regex;
 use serde_json::{Deserializer, Map, Value};
 
 use super::category::category;
 use super::number::decimal;
+use super::pattern::{Pattern, pattern};
 use super::pmu::{NO_PMU_NAMED, Pmus, of_event, of_group};
-use super::{Reading, Unread};
+use super::reading::Reading;
+use super::unread::Unread;
 
 /// Keys under which perf names what a value is of.
 const SCOPES: [&str; 9] = ["thread", "cgroup", "cpu", "core", "cache", "cluster", "die", "socket", "node"];
 
 /// A key with its value.
-static PAIR: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#""(?P<key>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",}]+)"#)
-        .unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static PAIR: Pattern =
+    Pattern::new(|| pattern(r#""(?P<key>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",}]+)"#));
 
 /// Reads all objects. Several can be on a line, some end with `, }`, and other tools make an array of them, or print each on several lines.
 pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {

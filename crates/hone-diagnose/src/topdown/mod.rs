@@ -11,7 +11,9 @@ pub mod counted;
 mod csv;
 mod json;
 mod number;
+mod pattern;
 mod pmu;
+mod reading;
 mod runs;
 mod slots;
 mod table;
@@ -22,56 +24,12 @@ mod unknown;
 mod unopened;
 mod unread;
 
-use hone_record::Category;
-
+pub use reading::{Output, Reading};
 pub use slots::{Fault, Missing, NoNumber, Seldom, judge};
 pub use unread::Unread;
 
+use reading::Printed;
 use together::{Named, together};
-
-/// One printed value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
-    /// When, in seconds since the start, where perf printed intervals.
-    pub time_s: Option<f64>,
-    /// The core, CPU or thread that it is of, in perf's words; `None` is all that was measured.
-    pub scope: Option<String>,
-    /// The PMU, where a machine has several (`cpu_core`, `cpu_atom`).
-    pub pmu: Option<String>,
-    /// Which part of the slots.
-    pub category: Category,
-    /// Its share; `None` is `nan`.
-    pub percent: Option<f64>,
-    /// For how much of the time it was counted.
-    pub running_percent: Option<f64>,
-}
-
-/// What a tool printed.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Output {
-    /// Its values, at least one.
-    pub readings: Vec<Reading>,
-    /// How many runs they are of that can be compared with each other; 1 where they can't.
-    pub runs: usize,
-    /// Events that perf could not open, by their names.
-    pub unopened: Vec<String>,
-    /// What was not understood, for people.
-    pub notes: Vec<String>,
-}
-
-/// What a reader found.
-#[derive(Debug, Default)]
-struct Printed {
-    readings: Vec<Reading>,
-    /// Lines that have names of top-down metrics, or stand below some, and no value that belongs to one: the number of each and its text.
-    unread: Vec<(usize, String)>,
-}
-
-impl From<Vec<Reading>> for Printed {
-    fn from(readings: Vec<Reading>) -> Self {
-        Self { readings, unread: Vec::new() }
-    }
-}
 
 /// A reader of one shape.
 type Reader = fn(&str) -> Result<Printed, Unread>;
@@ -133,7 +91,7 @@ fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
             Err(error) => broken = broken.or(Some(error)),
         }
     }
-    Err(broken.unwrap_or_else(|| unread::without_values(text, unread, lines_before)))
+    Err(broken.unwrap_or_else(|| unknown::without_values(text, unread, lines_before)))
 }
 
 /// A note of shares that stand in a text in another shape than those that were read: a table of another tool. Readers of other shapes also

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hone_record::Category;
 
-use super::Reading;
+use super::reading::Reading;
 
 /// Of values that perf prints once more without saying of which PMU they are.
 pub(super) const NO_PMU_NAMED: &str = "no PMU named, probably cpu_atom";
@@ -22,7 +22,7 @@ pub(super) fn of_group(group: &str) -> Option<String> {
 }
 
 /// Time, scope and category of a reading.
-type Place = (u64, Option<String>, Category);
+type ReadingKey = (u64, Option<String>, Category);
 
 /// Finds the PMU of each reading of a run, line by line.
 ///
@@ -32,8 +32,8 @@ pub(super) struct Pmus {
     /// The PMU that a group or an event named last.
     pub(super) last: Option<String>,
     /// What stands below the line that names it. `None` where another counter stands between.
-    below: Option<HashSet<Place>>,
-    seen: HashSet<(Option<String>, Place)>,
+    below: Option<HashSet<ReadingKey>>,
+    seen: HashSet<(Option<String>, ReadingKey)>,
 }
 
 impl Pmus {
@@ -51,7 +51,7 @@ impl Pmus {
 
     /// The reading with its PMU.
     pub(super) fn assign(&mut self, reading: Reading) -> Reading {
-        let place: Place =
+        let place: ReadingKey =
             (reading.time_s.unwrap_or_default().to_bits(), reading.scope.clone(), reading.category);
         // What a group heads twice is of two runs, and stays so: the rules refuse it.
         let is_headed = self.below.as_mut().is_some_and(|below| below.insert(place.clone()));

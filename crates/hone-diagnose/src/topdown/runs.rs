@@ -1,39 +1,32 @@
 //! Several runs of a tool in one text: a comparison that somebody put into one file, or printed in a page.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::number::decimal;
+use super::pattern::{Pattern, pattern};
 
 /// Where a run of `perf stat` begins, and how it is called.
 const BEGIN: &str = "Performance counter stats for ";
 
 /// A command behind a prompt, `$ perf stat --topdown -a sleep 1`.
-static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
+static COMMAND: Pattern = Pattern::new(|| {
     pattern(
         r"^[^|>]{0,60}?[$#%]\s*(?P<of>(?:\S+\s+){0,6}?\S*(?:perf\s+stat|toplev(?:\.py)?|topdown-tool)(?:\s.*)?)$",
     )
 });
 
 /// `Before:`, `## After BOLT`, and what `tail` puts in front of each of several files, `==> after.txt <==`.
-static TITLE: LazyLock<Regex> = LazyLock::new(|| {
+static TITLE: Pattern = Pattern::new(|| {
     let name = r"(?:before|after|baseline)\b.{0,40}";
     pattern(&format!(r"(?i)^\s*(?:#+\s*({name})|\W*({name}):\W*|==> (\S.*) <==)$"))
 });
 
 /// The PMU that perf was told to count on, and the one that it took by itself.
-static PMU: LazyLock<Regex> = LazyLock::new(|| {
+static PMU: Pattern = Pattern::new(|| {
     pattern(r"--cputype[ =](?:cpu_)?(?P<told>\w+)|default to use cpu_(?P<taken>\w+) topdown events")
 });
 
 /// `0,127164454 seconds time elapsed`, `60.114 +- 0.112 seconds time elapsed`.
-static ELAPSED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"([0-9][0-9.,]*)(?:\s*\+-\s*[0-9.,]+)?\s+seconds time elapsed"));
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-}
+static ELAPSED: Pattern =
+    Pattern::new(|| pattern(r"([0-9][0-9.,]*)(?:\s*\+-\s*[0-9.,]+)?\s+seconds time elapsed"));
 
 /// What a line begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +41,7 @@ enum Start<'a> {
 }
 
 impl<'a> Start<'a> {
-    fn of(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str) -> Option<Self> {
         if let Some((_, of)) = line.split_once(BEGIN) {
             return Some(Self::Run(of.trim().trim_end_matches(':')));
         }
@@ -115,7 +108,7 @@ pub(super) fn split(text: &str) -> Vec<Run<'_>> {
     let mut runs = vec![Open { from: 0, lines_before: 0, starts: Vec::new() }];
     let mut at = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
-        if let Some(start) = Start::of(line.trim_end()) {
+        if let Some(start) = Start::parse(line.trim_end()) {
             match runs.last_mut() {
                 Some(Open { starts, .. }) if starts.last().is_some_and(|before| start.goes_on(*before)) => {
                     starts.push(start);
@@ -210,7 +203,7 @@ mod tests {
             "#  time  %  tma_retiring",
             "S0 # perf",
         ] {
-            assert_eq!(Start::of(line), None, "{line}");
+            assert_eq!(Start::parse(line), None, "{line}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use hone_record::{Category, Slots};
 
-use super::{Output, Reading};
+use super::reading::{Output, Reading};
 
 /// The categories of level 1 are all there is: their sum may miss 100 % by rounding and by counters that take turns.
 /// Source: values published for Arm sum to 100.3, for perf's own examples to 100.0; Hone's choice.
@@ -150,11 +150,11 @@ impl fmt::Display for NoNumber {
 }
 
 /// What belongs together.
-type Place = (Option<String>, Option<String>);
+type ScopeAndPmu = (Option<String>, Option<String>);
 
 /// Holds readings against the rules, each scope and PMU alone: what passed, and what did not with its first fault.
 pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
-    let mut places: BTreeMap<Place, Vec<&Reading>> = BTreeMap::new();
+    let mut places: BTreeMap<ScopeAndPmu, Vec<&Reading>> = BTreeMap::new();
     for reading in &output.readings {
         places.entry((reading.scope.clone(), reading.pmu.clone())).or_default().push(reading);
     }

@@ -3,9 +3,9 @@
 
 use hone_record::Category;
 
-use super::Reading;
 use super::category::category;
 use super::number::decimal;
+use super::reading::Reading;
 
 pub(super) fn read(text: &str) -> Vec<Reading> {
     text.lines().filter_map(|line| of_box(line).or_else(|| of_dots(line))).collect()

@@ -1,34 +1,27 @@
 //! `perf stat` for people: values behind a `#`, or below a line of names.
 
-use std::sync::LazyLock;
-
 use hone_record::Category;
-use regex::Regex;
 
 use super::category::category;
-use super::columns::{Column, Word, columns, line_up, words};
+use super::columns::{Column, Word, columns, line_up, line_words};
 use super::number::decimal;
+use super::pattern::{Pattern, pattern};
 use super::pmu::{NO_PMU_NAMED, Pmus, is_group, of_event, of_group};
-use super::{Printed, Reading};
+use super::reading::{Printed, Reading};
 
 /// `68.7 %  tma_backend_bound`, `32.9% frontend bound`, `0.0 percent of slots  retiring  ( +-  0.07% )  (7.71%)`; digits in any locale.
-static VALUE: LazyLock<Regex> = LazyLock::new(|| {
+static VALUE: Pattern = Pattern::new(|| {
     let blanks = "[ \u{a0}\u{202f}]*";
-    Regex::new(&format!(
+    pattern(&format!(
         r"^\s*(?P<value>-?(?:nan|[0-9][0-9.,]*)){blanks}(?P<unit>%\w*|percent of \w+)?{blanks}(?P<name>[A-Za-z_]\w*(?: [A-Za-z]\w*)?)\s*(?P<rest>.*)$"
     ))
-    .unwrap_or_else(|_| unreachable!("the pattern is a constant"))
 });
 
 /// `(63.36%)`, which is not `( +-  1.11% )`.
-static RUNNING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\(([0-9.,]+)\s*%\)").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static RUNNING: Pattern = Pattern::new(|| pattern(r"\(([0-9.,]+)\s*%\)"));
 
 /// In front of each metric of a line.
-static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?:^|\s)#\s").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static SEPARATOR: Pattern = Pattern::new(|| pattern(r"(?:^|\s)#\s"));
 
 pub(super) fn read(text: &str) -> Printed {
     let mut printed = Printed::default();
@@ -51,7 +44,7 @@ struct State {
 
 impl State {
     fn line(&mut self, (number, line): (usize, &str), printed: &mut Printed) {
-        let Some(metrics) = Metrics::of(line).or_else(|| Metrics::alone(line)) else {
+        let Some(metrics) = Metrics::parse(line).or_else(|| Metrics::alone(line)) else {
             match columns(line) {
                 Some(columns) => {
                     self.close(printed);
@@ -88,7 +81,7 @@ impl State {
         if self.columns.is_empty() {
             return;
         }
-        let all: Vec<Word<'_>> = words(line).into_iter().filter(|word| word.text != "%").collect();
+        let all: Vec<Word<'_>> = line_words(line).into_iter().filter(|word| word.text != "%").collect();
         let texts: Vec<&str> = all.iter().map(|word| word.text).collect();
         let (time_s, scope, front) = front(&texts);
         let mut values = &all[front..];
@@ -140,7 +133,7 @@ struct Metric {
 impl<'a> Metrics<'a> {
     /// `None` where the line has no `#`, or begins with one as a line of names does. Threads may have a `#` in their names, and some perfs
     /// print several metrics on a line.
-    fn of(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str) -> Option<Self> {
         let mut parts = SEPARATOR.split(line);
         let left = parts.next().unwrap_or_default();
         let parts: Vec<&str> = parts.collect();
@@ -148,7 +141,7 @@ impl<'a> Metrics<'a> {
             return None;
         }
         let running_percent = running(parts[parts.len() - 1]);
-        let values = parts.into_iter().filter_map(Metric::of).collect();
+        let values = parts.into_iter().filter_map(Metric::parse).collect();
         Some(Self { left, values, running_percent })
     }
 
@@ -158,7 +151,7 @@ impl<'a> Metrics<'a> {
         let rest = found["rest"].trim();
         let is_whole = rest.is_empty() || (rest.starts_with('(') && rest.ends_with(')'));
         // Lines of CSV have digits, commas and names, too.
-        let metric = Metric::of(line).filter(|metric| is_whole && metric.percent.is_some())?;
+        let metric = Metric::parse(line).filter(|metric| is_whole && metric.percent.is_some())?;
         Some(Self { left: "", values: vec![metric], running_percent: running(rest) })
     }
 }
@@ -169,7 +162,7 @@ fn running(text: &str) -> Option<f64> {
 }
 
 impl Metric {
-    fn of(part: &str) -> Option<Self> {
+    fn parse(part: &str) -> Option<Self> {
         let found = VALUE.captures(part)?;
         let name = &found["name"];
         let first = name.split(' ').next().unwrap_or_default();

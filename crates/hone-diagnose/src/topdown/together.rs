@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hone_record::Category;
 
-use super::{Output, Reading};
+use super::reading::{Output, Reading};
 
 /// What was read of a run, of which a text has several.
 pub(super) struct Named<'a> {
@@ -32,7 +32,7 @@ pub(super) fn together(found: Vec<Named<'_>>) -> Output {
 
 /// What runs that can be compared have in common.
 #[derive(PartialEq)]
-struct Kind<'a> {
+struct RunKind<'a> {
     shape: usize,
     options: &'a [&'a str],
     pmus: BTreeSet<Option<&'a str>>,
@@ -41,9 +41,9 @@ struct Kind<'a> {
 }
 
 impl Named<'_> {
-    fn kind(&self) -> Kind<'_> {
+    fn kind(&self) -> RunKind<'_> {
         let readings = &self.output.readings;
-        Kind {
+        RunKind {
             shape: self.shape,
             options: &self.options,
             pmus: readings.iter().map(|reading| reading.pmu.as_deref()).collect(),

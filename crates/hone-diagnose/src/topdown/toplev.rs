@@ -1,21 +1,17 @@
 //! pmu-tools' toplev, as text and as CSV.
 
-use std::sync::LazyLock;
-
 use hone_record::Category;
-use regex::Regex;
 
-use super::Reading;
 use super::category::category;
 use super::number::decimal;
+use super::pattern::{Pattern, pattern};
+use super::reading::Reading;
 
 /// The areas in front of a node.
 const AREAS: [&str; 6] = ["FE", "BE", "BE/Mem", "BE/Core", "BAD", "RET"];
 
 /// `[ 33.0%]`: for how much of the time the counters of a node were on.
-static BRACKETS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\[\s*([0-9.,]+)\s*%\]").unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static BRACKETS: Pattern = Pattern::new(|| pattern(r"\[\s*([0-9.,]+)\s*%\]"));
 
 /// `FE             Frontend_Bound   % Slots                   32.9 <`, with a time and a core in front where there are several.
 pub(super) fn read(text: &str) -> Vec<Reading> {

@@ -1,25 +1,19 @@
 //! Top-down values in a form that no reader knows: Hone says where they stand, and not that there are none.
 
-use std::sync::LazyLock;
-
 use hone_record::Category;
-use regex::Regex;
 
-use super::Unread;
 use super::category::category;
+use super::pattern::{Pattern, pattern};
+use super::unread::Unread;
 
 /// A share: `48.27%`, `0,4 %`.
-static SHARE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(-?[0-9][0-9.,]*)[ \u{a0}\u{202f}]*%"));
+static SHARE: Pattern = Pattern::new(|| pattern(r"(-?[0-9][0-9.,]*)[ \u{a0}\u{202f}]*%"));
 
 /// A word of a name, whatever stands behind it.
-static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z][A-Za-z0-9_-]*"));
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-}
+static WORD: Pattern = Pattern::new(|| pattern(r"[A-Za-z][A-Za-z0-9_-]*"));
 
 /// A line that names a category of level 1 with a share, the front end before the others; else a line of names above one of shares.
-pub(super) fn value(text: &str, lines_before: usize) -> Option<Unread> {
+fn value(text: &str, lines_before: usize) -> Option<Unread> {
     let line = |index: usize| lines_before + index + 1;
     let with_share = text.lines().enumerate().filter_map(|(index, said)| {
         Some((index, said, *named(said).first()?, SHARE.captures(said)?[1].to_owned()))
@@ -43,7 +37,7 @@ fn named(line: &str) -> Vec<Category> {
 }
 
 /// Counts of the events that shares are made of, such as newer perfs print for `-e slots,topdown-retiring`.
-pub(super) fn counts(text: &str) -> Option<Unread> {
+fn counts(text: &str) -> Option<Unread> {
     let is_count =
         |line: &&str| line.contains("topdown-retiring") && !line.contains('<') && !line.contains("-e ");
     let said = text.lines().find(is_count)?.trim().to_owned();
@@ -51,8 +45,58 @@ pub(super) fn counts(text: &str) -> Option<Unread> {
 }
 
 /// Arm's topdown-tool printed the metrics of a core's parts, and not the slots.
-pub(super) fn stage_two(text: &str) -> Option<Unread> {
+fn stage_two(text: &str) -> Option<Unread> {
     let said = text.lines().find(|line| line.contains("Stage 2 (uarch metrics)"))?;
     let said = said.trim_matches(|sign: char| !sign.is_ascii_alphanumeric() && sign != ')').to_owned();
     Some(Unread::StageTwo { said })
+}
+
+/// Why there is no value in a text whose readers found none, but perhaps a line of names.
+pub(super) fn without_values(text: &str, unread: Option<(usize, String)>, lines_before: usize) -> Unread {
+    let unread = unread.map(|(line, said)| Unread::NoValues { line: lines_before + line, said });
+    match why_nothing(text) {
+        Unread::Nothing | Unread::NotCounted { .. } if unread.is_some() => unread.unwrap_or(Unread::Nothing),
+        // Of what did not run there is no value, and of what ran there may be some.
+        why @ (Unread::Nothing | Unread::NotCounted { .. }) => {
+            let others = || counts(text).or_else(|| stage_two(text));
+            value(text, lines_before).or_else(others).unwrap_or(why)
+        }
+        why => why,
+    }
+}
+
+/// Makes a reason of perf's words.
+type Reason = fn(String) -> Unread;
+
+/// What perf says in place of values.
+fn why_nothing(text: &str) -> Unread {
+    let line = |words: &[&str]| {
+        text.lines()
+            .find(|line| words.iter().any(|word| line.contains(word)))
+            .map(|line| line.trim().to_owned())
+    };
+    let without = [
+        "<not supported>",
+        "System does not support topdown",
+        "didn't export Perfmon",
+        "Nothing measured",
+        "PMU Hardware or event type doesn't support",
+    ];
+    let reasons: [(&[&str], Reason); 5] = [
+        (&without, |said| Unread::NoCounters { said }),
+        (&["perf_event_paranoid", "No permission", "Access to performance monitoring"], |said| {
+            Unread::NoRights { said }
+        }),
+        (&["requires system-wide mode"], |said| Unread::Wide { said }),
+        (&["Cannot find metric", "cannot find metric", "Cannot resolve"], |said| Unread::NoMetric { said }),
+        (&["<not counted>"], |said| Unread::NotCounted { said }),
+    ];
+    if let Some(reason) = reasons.iter().find_map(|(words, reason)| line(words).map(reason)) {
+        return reason;
+    }
+    // What `--metric-only -j` prints where there is nothing.
+    if text.contains("{\"metric-value\" : \"\"}") {
+        return Unread::NoCounters { said: "perf printed empty values".to_owned() };
+    }
+    Unread::Nothing
 }

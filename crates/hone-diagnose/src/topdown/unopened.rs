@@ -1,16 +1,12 @@
 //! Events that perf could not open: the metrics that need them are no numbers, though the other counters ran.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
+use super::pattern::{Pattern, pattern};
 
 /// What perf prints in place of a count.
 const NOT_SUPPORTED: &str = "<not supported>";
 
 /// The name of an event in an object.
-static EVENT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#""event"\s*:\s*"([^"]+)""#).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
-});
+static EVENT: Pattern = Pattern::new(|| pattern(r#""event"\s*:\s*"([^"]+)""#));
 
 /// Their names, each once, in the order in which they stand there.
 pub(super) fn events(text: &str) -> Vec<String> {

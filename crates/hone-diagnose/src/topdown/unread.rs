@@ -2,8 +2,6 @@
 
 use hone_record::Category;
 
-use super::unknown;
-
 /// Output that has no top-down value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -112,54 +110,4 @@ impl Unread {
     pub(super) fn what(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_owned()
     }
-}
-
-/// Why there is no value in a text whose readers found none, but perhaps a line of names.
-pub(super) fn without_values(text: &str, unread: Option<(usize, String)>, lines_before: usize) -> Unread {
-    let unread = unread.map(|(line, said)| Unread::NoValues { line: lines_before + line, said });
-    match why_nothing(text) {
-        Unread::Nothing | Unread::NotCounted { .. } if unread.is_some() => unread.unwrap_or(Unread::Nothing),
-        // Of what did not run there is no value, and of what ran there may be some.
-        why @ (Unread::Nothing | Unread::NotCounted { .. }) => {
-            let others = || unknown::counts(text).or_else(|| unknown::stage_two(text));
-            unknown::value(text, lines_before).or_else(others).unwrap_or(why)
-        }
-        why => why,
-    }
-}
-
-/// Makes a reason of perf's words.
-type Reason = fn(String) -> Unread;
-
-/// What perf says in place of values.
-fn why_nothing(text: &str) -> Unread {
-    let line = |words: &[&str]| {
-        text.lines()
-            .find(|line| words.iter().any(|word| line.contains(word)))
-            .map(|line| line.trim().to_owned())
-    };
-    let without = [
-        "<not supported>",
-        "System does not support topdown",
-        "didn't export Perfmon",
-        "Nothing measured",
-        "PMU Hardware or event type doesn't support",
-    ];
-    let reasons: [(&[&str], Reason); 5] = [
-        (&without, |said| Unread::NoCounters { said }),
-        (&["perf_event_paranoid", "No permission", "Access to performance monitoring"], |said| {
-            Unread::NoRights { said }
-        }),
-        (&["requires system-wide mode"], |said| Unread::Wide { said }),
-        (&["Cannot find metric", "cannot find metric", "Cannot resolve"], |said| Unread::NoMetric { said }),
-        (&["<not counted>"], |said| Unread::NotCounted { said }),
-    ];
-    if let Some(reason) = reasons.iter().find_map(|(words, reason)| line(words).map(reason)) {
-        return reason;
-    }
-    // What `--metric-only -j` prints where there is nothing.
-    if text.contains("{\"metric-value\" : \"\"}") {
-        return Unread::NoCounters { said: "perf printed empty values".to_owned() };
-    }
-    Unread::Nothing
 }

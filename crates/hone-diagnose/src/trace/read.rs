@@ -269,7 +269,7 @@ mod tests {
         bytes
     }
 
-    fn words(words: &[u32]) -> Vec<u8> {
+    fn word_bytes(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
@@ -279,25 +279,25 @@ mod tests {
     #[test]
     fn what_leads_nowhere_or_breaks_off_is_refused_with_the_place() {
         let of = |sections: &[(u32, &[u8])]| Trace::parse(&file(sections)).map_err(|fault| fault.to_string());
-        let block = words(&BLOCK);
+        let block = word_bytes(&BLOCK);
         // Without a name; then its number and what it fetched.
-        let thread = words(&[0; 5]);
-        let window = words(&[0, 1, 0, 0]);
+        let thread = word_bytes(&[0; 5]);
+        let window = word_bytes(&[0, 1, 0, 0]);
         let trace = of(&[(3, &block), (5, &window), (4, &thread), (9, b"newer"), (0xffff, &[])]).unwrap();
         assert_eq!((trace.blocks[0].size, trace.windows[0].blocks.len()), (8, 2));
-        let fault = of(&[(3, &block), (5, &words(&[0, 1, 7])), (0xffff, &[])]).unwrap_err();
+        let fault = of(&[(3, &block), (5, &word_bytes(&[0, 1, 7])), (0xffff, &[])]).unwrap_err();
         assert_eq!(fault, "a window names block 7, and there are 1");
         // Its number is added to that of the processes before.
-        let far = words(&[u32::MAX, 1, 0]);
+        let far = word_bytes(&[u32::MAX, 1, 0]);
         let fault = of(&[(3, &block), (4, &thread), (5, &far), (0xffff, &[])]).unwrap_err();
         assert_eq!(fault, "a window names thread 4294967295, and there are 1");
         let fault = of(&[(3, &block)]).unwrap_err();
         assert!(fault.contains("breaks off at byte 56, in the head of a section"), "{fault}");
         let mut large = BLOCK;
         large[2] = u32::MAX;
-        assert!(of(&[(3, &words(&large)), (0xffff, &[])]).unwrap_err().contains("in blocks"));
+        assert!(of(&[(3, &word_bytes(&large)), (0xffff, &[])]).unwrap_err().contains("in blocks"));
         assert!(of(&[(3, &block[..7]), (0xffff, &[])]).unwrap_err().contains("in blocks"));
-        assert!(of(&[(2, &words(&[9])), (0xffff, &[])]).unwrap_err().contains("in objects"));
+        assert!(of(&[(2, &word_bytes(&[9])), (0xffff, &[])]).unwrap_err().contains("in objects"));
         assert_eq!(Trace::parse(b"ELF"), Err(TraceFault::Foreign));
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hone_diagnose::aggregated;
 use hone_diagnose::cache::{ITLB_64, L1I_32K, MODELS};
-use hone_diagnose::emulator::Wanted;
+use hone_diagnose::emulator::TraceOptions;
 use hone_diagnose::model::{self, Run};
 use hone_diagnose::moved::{Moved, NotMoved};
 use hone_record::{CodeLayout, Expectation};
@@ -69,7 +69,7 @@ fn what_is_foretold_of_a_layout_is_what_a_trace_of_it_finds() {
     let tool = |name: &str| there(Tool::new(name, "").debian("bolt-19").locate(&folders.map(PathBuf::from)));
     let (Some(bolt), Some(perf2bolt)) = (tool("llvm-bolt"), tool("perf2bolt")) else { return };
     let Some(program) = built(&bench) else { return };
-    let wanted = Wanted { caches: true, period: 300_000, window: 100_000 };
+    let wanted = TraceOptions { caches: true, period: 300_000, window: 100_000 };
     let run = run_of(&bench.traced(wanted, &program, &[]));
     let whole = run.whole();
     let object = own(&run, &program);
@@ -98,7 +98,7 @@ fn what_is_foretold_of_a_layout_is_what_a_trace_of_it_finds() {
     let now = rewritten("calls-now", &[&flags[..], &["--enable-bat"]].concat());
     let moved = Moved::between(&before, &std::fs::read(&now).unwrap()).unwrap();
 
-    let foretold = moved.foretell(&run, object, "calls".to_owned()).unwrap();
+    let foretold = moved.predict(&run, object, "calls".to_owned()).unwrap();
     let found = run_of(&bench.traced(wanted, &now, &[]));
     let found = model::layout(&found, &found.whole());
     assert_eq!(foretold.expected, Expectation::Gain, "{}", foretold.rule);

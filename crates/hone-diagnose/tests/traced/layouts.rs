@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use hone_diagnose::cache::{ITLB_64, L1I_32K};
-use hone_diagnose::emulator::Wanted;
+use hone_diagnose::emulator::TraceOptions;
 use hone_diagnose::model::{Block, Part, Run, Simulated, replay};
 use hone_tool::{Call, Runner as _, Tool};
 
@@ -117,7 +117,7 @@ fn shuffled(run: &Run) -> Vec<usize> {
 fn five_layouts_of_one_order_are_ranked_as_the_whole_trace_ranks_them() {
     let Some(bench) = Bench::new() else { return };
     let Some((compiler, source)) = compiler(&bench) else { return };
-    let wanted = Wanted { caches: true, period: 700_000, window: 100_000 };
+    let wanted = TraceOptions { caches: true, period: 700_000, window: 100_000 };
     let left = bench.traced(wanted, &compiler, &["-quiet", "-O2", &source, "-o", "/dev/null"]);
     let run = run_of(&left);
     let part = run.whole();

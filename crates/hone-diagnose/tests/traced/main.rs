@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hone_diagnose::cache::LINE_BITS;
-use hone_diagnose::emulator::{Emulator, Wanted};
+use hone_diagnose::emulator::{Emulator, TraceOptions};
 use hone_diagnose::image::Image;
 use hone_diagnose::model::{self, Run, curve, heat};
 use hone_diagnose::trace::{Left, Trace, TraceFolder, Translated};
@@ -59,7 +59,7 @@ impl Bench {
     }
 
     /// Runs a program to its end under the emulator.
-    fn traced(&self, wanted: Wanted, program: &Path, words: &[&str]) -> Left {
+    fn traced(&self, wanted: TraceOptions, program: &Path, words: &[&str]) -> Left {
         let folder = TraceFolder::create(&self.path("trace")).unwrap();
         let tracer = self.emulator.tracer(self.dir.path()).unwrap();
         let (path, before) = self.emulator.around(&tracer, &folder, wanted, program);
@@ -127,7 +127,8 @@ fn calls_are_counted_exactly_and_three_runs_are_the_same() {
     let Some(bench) = Bench::new() else { return };
     let Some(program) = bench.cc("fib", FIBONACCI) else { return };
     let once = || {
-        let left = bench.traced(Wanted { period: 200_000, window: 20_000, caches: true }, &program, &["20"]);
+        let left =
+            bench.traced(TraceOptions { period: 200_000, window: 20_000, caches: true }, &program, &["20"]);
         assert_eq!((left.traces.len(), left.left_out), (1, 0));
         let [trace]: [Trace; 1] = left.traces.try_into().unwrap();
         assert!(trace.has_ended && !trace.windows.is_empty());
@@ -154,13 +155,13 @@ fn calls_are_counted_exactly_and_three_runs_are_the_same() {
 fn forks_have_files_of_their_own_and_threads_their_names() {
     let Some(bench) = Bench::new() else { return };
     let Some(program) = bench.cc("fib", FIBONACCI) else { return };
-    let left = bench.traced(Wanted::COUNTS, &program, &["12", "forks"]);
+    let left = bench.traced(TraceOptions::COUNTS, &program, &["12", "forks"]);
     assert_eq!(left.traces.len(), 4);
     let run = run_of(&left);
     let whole = run.whole();
     assert_eq!(calls(&run, &whole, "fib"), calls_of_fib(12) + 3 * calls_of_fib(10));
 
-    let run = run_of(&bench.traced(Wanted::COUNTS, &program, &["21", "thread"]));
+    let run = run_of(&bench.traced(TraceOptions::COUNTS, &program, &["21", "thread"]));
     let busy = &run.parts[0];
     assert_eq!((busy.name.as_str(), calls(&run, busy, "fib")), ("reactor-1", calls_of_fib(21)));
     assert_eq!(calls(&run, &run.whole(), "fib"), calls_of_fib(21));
@@ -172,7 +173,7 @@ fn a_program_that_is_killed_loses_seconds_and_not_everything() {
     let Some(program) = bench.cc("fib", FIBONACCI) else { return };
     let folder = TraceFolder::create(&bench.path("trace")).unwrap();
     let tracer = bench.emulator.tracer(bench.dir.path()).unwrap();
-    let (path, before) = bench.emulator.around(&tracer, &folder, Wanted::COUNTS, &program);
+    let (path, before) = bench.emulator.around(&tracer, &folder, TraceOptions::COUNTS, &program);
     let call = Call::new("traced", path, bench.dir.path()).args(before).args(["20", "killed"]);
     let mut session = bench.runner.start(&call).unwrap();
     // It has done its work, and sleeps.
@@ -191,7 +192,7 @@ fn what_was_counted_before_a_wish_to_forget_is_forgotten() {
     let Some(program) = bench.cc("fib", FIBONACCI) else { return };
     let folder = TraceFolder::create(&bench.path("trace")).unwrap();
     let tracer = bench.emulator.tracer(bench.dir.path()).unwrap();
-    let (path, before) = bench.emulator.around(&tracer, &folder, Wanted::ALL, &program);
+    let (path, before) = bench.emulator.around(&tracer, &folder, TraceOptions::ALL, &program);
     let call = Call::new("traced", path, bench.dir.path()).args(before).args(["20", "killed"]);
     let mut session = bench.runner.start(&call).unwrap();
     std::thread::sleep(Duration::from_millis(1_000));
@@ -208,7 +209,7 @@ fn what_was_counted_before_a_wish_to_forget_is_forgotten() {
 fn thousands_of_processes_do_not_fill_the_disk_and_are_told_of() {
     let Some(bench) = Bench::new() else { return };
     let Some(program) = bench.cc("fib", FIBONACCI) else { return };
-    let left = bench.traced(Wanted::COUNTS, &program, &["10", "many"]);
+    let left = bench.traced(TraceOptions::COUNTS, &program, &["10", "many"]);
     assert_eq!((left.traces.len() as u64 + left.left_out, left.left_out), (2_301, 300));
     assert_eq!(calls(&run_of(&left), &run_of(&left).whole(), "fib"), calls_of_fib(10));
 }
@@ -231,7 +232,7 @@ fn by_callgrind(bench: &Bench, program: &Path, words: &[&str]) -> Option<Run> {
 fn agrees_with_callgrind(program: &Path, words: &[&str]) {
     let Some(bench) = Bench::new() else { return };
     let Some(other) = by_callgrind(&bench, program, words) else { return };
-    let run = run_of(&bench.traced(Wanted::COUNTS, program, words));
+    let run = run_of(&bench.traced(TraceOptions::COUNTS, program, words));
     let of = |run: &Run| {
         let whole = run.whole();
         (whole.instructions(run) as f64, curve(&heat(run, &whole, LINE_BITS)))

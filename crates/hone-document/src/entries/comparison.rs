@@ -9,7 +9,7 @@ use hone_record::{Change, Comparison, LedgerEntry};
 pub fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
     let Comparison { a, b, change, .. } = comparison;
     let question = match change {
-        Some(change) => format!("Does {} help?", change.words()),
+        Some(change) => format!("Does {} help?", change.label()),
         None => format!("Is {b} better than {a}?"),
     };
     LedgerEntry {
@@ -30,5 +30,5 @@ fn altitude(change: &Change) -> String {
         "host" => "host",
         _ => "broker",
     };
-    format!("{altitude}: {}", change.words())
+    format!("{altitude}: {}", change.label())
 }

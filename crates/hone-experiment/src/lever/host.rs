@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hone_host::change::{Fate, Outcome, Step};
-use hone_host::commit::{self, Order, Turn};
+use hone_host::commit::{self, ChangeRequest, Turn};
 use hone_host::disks::look;
 use hone_host::kernel::Files;
 use hone_host::knob::closure;
@@ -83,7 +83,7 @@ impl OfMachine {
             .collect();
         names.sort_unstable();
         names.dedup();
-        let order = Order {
+        let order = ChangeRequest {
             profile: self.run.clone(),
             steps: self.settings.iter().map(step).collect(),
             disks: names.iter().map(|name| look(&files, name)).collect(),

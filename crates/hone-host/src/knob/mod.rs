@@ -110,7 +110,7 @@ pub struct Knob {
 
 /// A knob of a machine: the setting, and of which device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct DeviceKnob {
     /// The setting.
     pub knob: &'static Knob,
     /// The device, for settings of a queue.
@@ -123,10 +123,10 @@ pub fn by_name(name: &str) -> Option<&'static Knob> {
 }
 
 /// The knob of an attribute, and of which device.
-pub fn of_path(path: &str) -> Option<Place> {
+pub fn of_path(path: &str) -> Option<DeviceKnob> {
     let queue = path.strip_prefix("sys/block/").and_then(|path| path.split_once("/queue/"));
     let device = queue.map(|(device, _)| device);
-    KNOBS.iter().map(|knob| Place::new(knob, device)).find(|place| {
+    KNOBS.iter().map(|knob| DeviceKnob::new(knob, device)).find(|place| {
         matches!(place.knob.family, Family::Queue | Family::TopQueue) == device.is_some()
             && place.path() == path
     })
@@ -135,7 +135,7 @@ pub fn of_path(path: &str) -> Option<Place> {
 const HUGE_PAGES: &str = "transparent_hugepage.";
 const QUEUE: &str = "queue.";
 
-impl Place {
+impl DeviceKnob {
     /// A setting of the whole machine, or of this device.
     pub fn new(knob: &'static Knob, device: Option<&str>) -> Self {
         Self { knob, device: device.map(str::to_owned) }
@@ -257,7 +257,7 @@ pub fn rival(path: &str) -> Option<String> {
     Some(other.to_owned())
 }
 
-/// All attributes that a write of the one at this path can change, as [`Place::closure`] has them; of one that Hone does not know, itself.
+/// All attributes that a write of the one at this path can change, as [`DeviceKnob::closure`] has them; of one that Hone does not know, itself.
 pub fn closure(path: &str, kernel: &dyn Kernel) -> Vec<String> {
     match of_path(path) {
         Some(place) => place.closure(kernel),
@@ -333,13 +333,13 @@ mod tests {
 
     #[test]
     fn names_are_paths_and_differ() {
-        let place = |name: &str, device| Place::new(by_name(name).unwrap(), device).path();
+        let place = |name: &str, device| DeviceKnob::new(by_name(name).unwrap(), device).path();
         assert_eq!(place("vm.swappiness", None), "proc/sys/vm/swappiness");
         assert_eq!(place("queue.scheduler", Some("vda")), "sys/block/vda/queue/scheduler");
         assert_eq!(place("transparent_hugepage.defrag", None), "sys/kernel/mm/transparent_hugepage/defrag");
         for knob in KNOBS {
             let is_queue = matches!(knob.family, Family::Queue | Family::TopQueue);
-            let place = Place::new(knob, is_queue.then_some("vda"));
+            let place = DeviceKnob::new(knob, is_queue.then_some("vda"));
             assert_eq!(of_path(&place.path()), Some(place));
         }
         assert_eq!(of_path("proc/sys/vm/no_such"), None);
@@ -368,11 +368,11 @@ mod tests {
         std::fs::create_dir_all(&iosched).unwrap();
         std::fs::write(iosched.join("read_expire"), "500").unwrap();
         let files = Files::new(root.path());
-        let closure = Place::new(by_name("queue.scheduler").unwrap(), Some("vda")).closure(&files);
+        let closure = DeviceKnob::new(by_name("queue.scheduler").unwrap(), Some("vda")).closure(&files);
         let names: Vec<&str> = closure.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
         assert_eq!(names, ["scheduler", "nr_requests", "read_expire", "wbt_lat_usec"]);
         assert!(closure.is_sorted_by_key(|path| rank(path)));
-        let dirty = Place::new(by_name("vm.dirty_ratio").unwrap(), None);
+        let dirty = DeviceKnob::new(by_name("vm.dirty_ratio").unwrap(), None);
         assert_eq!(dirty.closure(&files), ["proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"]);
         // By their paths alone, known or not.
         assert_eq!(super::closure("sys/block/vda/queue/scheduler", &files), closure);

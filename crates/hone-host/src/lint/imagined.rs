@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::kernel::{Kernel, choices, plain_value};
-use crate::knob::{Form, MOST_REQUESTS_OF_A_SCHEDULER, Place, of_path, rival};
+use crate::knob::{DeviceKnob, Form, MOST_REQUESTS_OF_A_SCHEDULER, of_path, rival};
 use crate::origin::{Origin, origins};
 
 /// The host as it is, and what would be different.
@@ -242,7 +242,7 @@ impl<'a> Imagined<'a> {
         }
     }
 
-    fn known(&self, place: &Place, path: &str, head: &str, text: &str) -> Result<String, String> {
+    fn known(&self, place: &DeviceKnob, path: &str, head: &str, text: &str) -> Result<String, String> {
         if !matches!(place.knob.form, Form::Number { .. }) {
             return Ok(head.to_owned());
         }

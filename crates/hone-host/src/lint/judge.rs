@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::course::{Course, next_boot, one_blank, value_of};
+use super::finding::{Defect, Finding, Lint, NotUnderstood, Role, Setting};
 use super::imagined::Taken;
-use super::run::{Event, UNKNOWN, What};
-use super::stated::ANY;
-use super::texts::{Kind, unit_values};
-use super::{
-    Course, Defect, Finding, Lint, NotUnderstood, Role, Setting, name_of, next_boot, one_blank, sweep,
-    value_of,
-};
+use super::piece::{Piece, PieceKind};
+use super::run::{Event, What};
+use super::stated::{ANY, UNKNOWN, name_of, unit_values};
+use super::sweep;
 use crate::disks::{DataPath, look};
 use crate::glob::is_meant;
 use crate::kernel::Kernel;
@@ -200,8 +199,8 @@ struct Boot {
 /// A line of another file that is read behind those of the texts.
 fn ruled_at_boot(boot: &Boot, group: &Group<'_>) -> Option<Finding> {
     let of = |path: &&str| {
-        let new = origin::of(&boot.new, path)?;
-        let ruling = origin::of(&boot.all, path)?;
+        let new = origin::ruling(&boot.new, path)?;
+        let ruling = origin::ruling(&boot.all, path)?;
         let is_other = ruling.file != new.file && one_blank(&ruling.value) != one_blank(&new.value);
         is_other.then(|| {
             format!("/{} sets {} at boot: it is read after /{}", ruling.file, ruling.value, new.file)
@@ -323,7 +322,7 @@ const TITLES: [&str; 8] =
 impl Course<'_> {
     /// Whether a line speaks of settings that others set: words for other commands, titles, and what a guide says around its blocks.
     fn gives_words(&self, file: &str, line: &str, lines: [usize; 2]) -> bool {
-        let is_inside = |piece: &super::Piece| {
+        let is_inside = |piece: &Piece| {
             let end = piece.line + piece.text.lines().count();
             piece.file == file && (piece.line..end).contains(&lines[0])
         };
@@ -728,7 +727,7 @@ fn of_texts(
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = texts.iter().flat_map(|(name, text)| of_lines(name, text)).collect();
     findings.extend(unread(kernel, course));
-    let is_script = |kind: &Kind| matches!(kind, Kind::Script | Kind::File { .. });
+    let is_script = |kind: &PieceKind| matches!(kind, PieceKind::Script | PieceKind::File { .. });
     let has_script = !settings.is_empty()
         && course.pieces.iter().any(|piece| piece.role == Role::Change && is_script(&piece.kind));
     if has_script && !course.has_rollback {

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::finding::Role;
+use super::piece::{Parts, Piece, PieceKind};
 use super::run::LONGEST_TEXT;
 use super::stated::Form;
-use super::texts::{Kind, Parts, Piece, role_of};
+use super::texts::{self, role_of};
 use super::yaml::{Node, Value, documents};
-use super::{Role, texts};
 
 /// The parts of a text of YAML whose first line is `first_line` of its file.
 pub(super) fn parts(
@@ -97,7 +98,7 @@ fn is_absent(of: &Node) -> bool {
 }
 
 impl Reader<'_> {
-    fn put(&mut self, line: usize, kind: Kind, text: impl Into<String>) {
+    fn put(&mut self, line: usize, kind: PieceKind, text: impl Into<String>) {
         if self.parts.pieces.len() >= MOST_PIECES {
             let why = format!("more than {MOST_PIECES} commands and settings");
             if self.parts.unread.last().is_none_or(|(_, last)| *last != why) {
@@ -204,7 +205,7 @@ impl Reader<'_> {
         }
         let target = of.get("sysctl_file").and_then(Node::text).and_then(|text| self.filled(text, None));
         let target = target.unwrap_or_else(|| "/etc/sysctl.conf".to_owned());
-        let target = super::run::normal(&target);
+        let target = super::paths::normal(&target);
         let items = self.items(task);
         if items.is_empty() {
             self.unread(of.line, "a loop goes over values of another file: pass that file, too".to_owned());
@@ -220,7 +221,7 @@ impl Reader<'_> {
             };
             let Some(value) = of.get("value").or_else(|| of.get("val")).and_then(fill) else { continue };
             let line = item.as_ref().map_or(of.line, |item| item.line);
-            self.put(line, Kind::Settings(Form::Sysctl, target.clone()), format!("{name} = {value}"));
+            self.put(line, PieceKind::Settings(Form::Sysctl, target.clone()), format!("{name} = {value}"));
         }
     }
 
@@ -317,7 +318,8 @@ impl Reader<'_> {
         });
         let mapped =
             of.entries().iter().filter_map(|(name, value)| Some((name.as_str(), value.text()?, value.line)));
-        let kind = if parent == "machine" { Kind::Settings(Form::Sysctl, None) } else { Kind::Container };
+        let kind =
+            if parent == "machine" { PieceKind::Settings(Form::Sysctl, None) } else { PieceKind::Container };
         for (name, value, line) in named.chain(mapped).collect::<Vec<_>>() {
             self.put(line, kind.clone(), format!("{name} = {value}"));
         }
@@ -328,7 +330,7 @@ impl Reader<'_> {
             if let (true, Some(value)) =
                 (super::sweep::is_sysctl(name), value.text().map(|text| (text, value.line)))
             {
-                self.put(value.1, Kind::Settings(Form::Sysctl, None), format!("{name} = {}", value.0));
+                self.put(value.1, PieceKind::Settings(Form::Sysctl, None), format!("{name} = {}", value.0));
             }
         }
     }
@@ -337,9 +339,9 @@ impl Reader<'_> {
     fn script(&mut self, of: &Node) {
         if let Some(text) = of.text() {
             let text = self.partly_filled(text, None);
-            self.put(of.line, Kind::Script, text);
+            self.put(of.line, PieceKind::Script, text);
         } else if let Some((line, text)) = spoken(of) {
-            self.put(line, Kind::Script, text);
+            self.put(line, PieceKind::Script, text);
         }
     }
 
@@ -360,7 +362,7 @@ impl Reader<'_> {
             let filled = self.partly_filled(text, item.as_ref());
             let is_whole = expression(text).is_some();
             let line = item.filter(|_| is_whole).map_or(of.line, |item| item.line);
-            self.put(line, Kind::Script, format!("{enter}{filled}"));
+            self.put(line, PieceKind::Script, format!("{enter}{filled}"));
         }
     }
 
@@ -382,17 +384,17 @@ impl Reader<'_> {
         let path = text("path").or_else(|| text("dest"));
         if let (Some(path), Some(pattern), Some(new)) = (path, text("regexp"), text("replace")) {
             let line = of.get("replace").map_or(of.line, |node| node.line);
-            self.put(line, Kind::Script, format!("sed -i 's\u{1}{pattern}\u{1}{new}\u{1}' '{path}'"));
+            self.put(line, PieceKind::Script, format!("sed -i 's\u{1}{pattern}\u{1}{new}\u{1}' '{path}'"));
         }
     }
 
     /// A task of `ini_file`.
     fn ini_file(&mut self, of: &Node) {
         let text = |key: &str| of.get(key).and_then(Node::text);
-        let path = text("path").or_else(|| text("dest")).and_then(super::run::normal);
+        let path = text("path").or_else(|| text("dest")).and_then(super::paths::normal);
         if let (Some(path), Some(section), Some(option)) = (path, text("section"), text("option")) {
             let line = format!("[{section}]\n{option}={}\n", text("value").unwrap_or_default());
-            self.put(of.line, Kind::File { path, append: true }, line);
+            self.put(of.line, PieceKind::File { path, append: true }, line);
         }
     }
 
@@ -429,7 +431,7 @@ impl Reader<'_> {
         for (name, value) in of.entries() {
             if let Some(text) = value.text() {
                 let path = name.replace('.', "/");
-                self.put(value.line, Kind::Script, format!("echo '{text}' > '/sys/{path}'"));
+                self.put(value.line, PieceKind::Script, format!("echo '{text}' > '/sys/{path}'"));
             }
         }
     }
@@ -437,7 +439,7 @@ impl Reader<'_> {
     fn rules(&mut self, of: &Node) {
         for rule in of.list() {
             if let Some(text) = rule.text() {
-                self.put(rule.line, Kind::Settings(Form::Rules, None), text);
+                self.put(rule.line, PieceKind::Settings(Form::Rules, None), text);
             }
         }
     }
@@ -446,7 +448,7 @@ impl Reader<'_> {
     fn kernel_arguments(&mut self, of: &Node) {
         for word in of.list() {
             if let Some(text) = word.text() {
-                self.put(word.line, Kind::Script, format!("grubby --args='{text}'"));
+                self.put(word.line, PieceKind::Script, format!("grubby --args='{text}'"));
             }
         }
     }
@@ -461,7 +463,7 @@ impl Reader<'_> {
         let words: Vec<Node> = parts.iter().flatten().flat_map(|node| node.list().to_vec()).collect();
         let whole = Node { line: of.line, value: Value::List(words) };
         if let Some((line, text)) = spoken(&whole) {
-            self.put(line, Kind::Script, text);
+            self.put(line, PieceKind::Script, text);
         }
         for node in parts.into_iter().flatten().filter(|node| node.text().is_some()) {
             self.script(node);
@@ -474,7 +476,7 @@ impl Reader<'_> {
         let Some(path) = text("dest").or_else(|| text("path")) else { return };
         let source = text("src");
         let name = source.as_deref().and_then(|source| source.rsplit('/').next()).unwrap_or_default();
-        let Some(mut path) = super::run::normal(&path) else { return };
+        let Some(mut path) = super::paths::normal(&path) else { return };
         if source.is_some() && name.is_empty() {
             return self.folder(of);
         }
@@ -494,7 +496,7 @@ impl Reader<'_> {
         match self.others.iter().find(|(other, _)| other.rsplit('/').next() == Some(name)) {
             Some((other, content)) => {
                 let text = self.partly_filled(content, None);
-                let kind = Kind::File { path, append: false };
+                let kind = PieceKind::File { path, append: false };
                 let piece = Piece::new(other, 1, kind, self.role, text);
                 self.parts.pieces.push(Piece { void: self.void.clone(), ..piece });
                 self.parts.used.push(other.clone());
@@ -513,7 +515,7 @@ impl Reader<'_> {
             is_known &= expression(&filled).is_none();
             let line = item.filter(|_| expression(text).is_some()).map_or(given.line, |item| item.line);
             let text = filled.trim_end().to_owned() + "\n";
-            self.put(line, Kind::File { path: path.to_owned(), append }, text);
+            self.put(line, PieceKind::File { path: path.to_owned(), append }, text);
         }
         if !is_known && Form::of_path(path).is_some() {
             let why = format!("lines of /{path} are of another file: pass that file, too");
@@ -523,12 +525,12 @@ impl Reader<'_> {
 
     /// A file of cloud-init or Butane.
     fn file(&mut self, of: &Node) {
-        let Some(path) = of.get("path").and_then(Node::text).and_then(super::run::normal) else { return };
+        let Some(path) = of.get("path").and_then(Node::text).and_then(super::paths::normal) else { return };
         let content = of.get("content").or_else(|| of.get("contents").and_then(|node| node.get("inline")));
         let append = is_true(of.get("append"));
         match content.and_then(|node| Some((node.line, node.text()?))) {
             Some((line, text)) if of.get("encoding").is_none() => {
-                self.put(line, Kind::File { path, append }, text);
+                self.put(line, PieceKind::File { path, append }, text);
             }
             _ if Form::of_path(&path).is_some() => {
                 let why = format!("the content of /{path} is encoded or stored elsewhere");
@@ -556,7 +558,7 @@ impl Reader<'_> {
             if let Some(data) = profile.get("data")
                 && let Some(text) = data.text()
             {
-                self.put(data.line, Kind::Settings(Form::Tuned, None), text);
+                self.put(data.line, PieceKind::Settings(Form::Tuned, None), text);
             }
         }
     }

@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Role;
+use super::finding::Role;
 use super::imagined::{Imagined, Taken, is_attribute};
 use super::lexer::{DEEPEST, Part, Token, Word, tokens};
 use super::paths;
-pub(super) use super::paths::normal;
+use super::paths::normal;
+use super::piece::Piece;
 use super::shell::{Joint, Node, Simple, Step, parse};
-use super::stated::{ANY, Form, Saying, command_line, is_setting_line, stated};
+use super::stated::{
+    ANY, Form, Saying, UNKNOWN, UNKNOWN_TEXT, command_line, is_for_a_boot, is_setting_line, name_of, stated,
+    unit_commands,
+};
 use super::sweep::is_sysctl;
-use super::texts::{Piece, unit_commands};
 use crate::glob::is_meant;
 use crate::kernel::{Kernel as _, plain_value};
 use crate::origin::tuned_text;
@@ -52,10 +55,6 @@ pub(super) enum What {
     /// It runs a script that is not at hand, by its path.
     Script(String),
 }
-
-/// Stands in a text for what is known only when it runs.
-pub(super) const UNKNOWN: char = '\0';
-const UNKNOWN_TEXT: &str = "\0";
 
 /// A script that never ends is not worked out for ever, and its texts don't grow without end.
 const MOST_STEPS: usize = 20_000;
@@ -125,7 +124,7 @@ enum Flow {
 
 impl Flow {
     /// What a word of the shell makes of it; `None` of other commands.
-    fn of(words: &[String]) -> Option<Self> {
+    fn from_command(words: &[String]) -> Option<Self> {
         let (name, arguments) = words.split_first()?;
         let loops = arguments.first().and_then(|count| count.parse().ok()).unwrap_or(1).max(1);
         match name.as_str() {
@@ -544,7 +543,7 @@ impl Runner<'_, '_> {
             Some(body) => self.captured(|runner| runner.node(body)),
             None => {
                 let Some(words) = without_prefixes(&words) else { return (Flow::On, answered(true)) };
-                if let Some(flow) = Flow::of(words) {
+                if let Some(flow) = Flow::from_command(words) {
                     let is_code = matches!(flow, Flow::Ended | Flow::Return);
                     let code = words.get(1).filter(|_| is_code).map_or(Ok(0), |code| code.parse::<i64>());
                     let worked = code.ok().map(|code| code == 0);
@@ -633,7 +632,7 @@ impl Runner<'_, '_> {
             return Some(answer);
         }
         let text = text.unwrap_or(UNKNOWN_TEXT);
-        if let Some(why) = self.refusal().filter(|_| self.is_lent && super::is_for_a_boot(&path)) {
+        if let Some(why) = self.refusal().filter(|_| self.is_lent && is_for_a_boot(&path)) {
             self.refused_lines(&path, text, why);
             return Some(answered(false));
         }
@@ -659,7 +658,7 @@ impl Runner<'_, '_> {
 
     /// Notes a text that goes into a file that sets something; other files are nothing to note.
     fn put(&mut self, path: &str, text: &str, append: bool) {
-        if super::is_for_a_boot(path) {
+        if is_for_a_boot(path) {
             let here = self.here.as_ref().filter(|(_, here)| here == text);
             let begins = here.map(|(line, _)| *line);
             self.tell(What::Put { path: path.to_owned(), text: text.to_owned(), append, begins });
@@ -673,7 +672,7 @@ impl Runner<'_, '_> {
     }
 
     fn unclear(&mut self, path: Option<&str>, what: String) {
-        let name = path.filter(|path| !path.contains(UNKNOWN)).map(|path| super::name_of(path).0);
+        let name = path.filter(|path| !path.contains(UNKNOWN)).map(|path| name_of(path).0);
         self.tell(What::Unclear {
             name,
             why: format!("Hone cannot work out {what} without running the script"),
@@ -874,7 +873,7 @@ impl Runner<'_, '_> {
 
     /// Whether a line is of the kernel, and not of some other language.
     fn is_setting(&self, line: &sysctl_text::Line) -> bool {
-        line.value.is_some() && (is_sysctl(&super::name_of(&line.path).0) || self.host.exists(&line.path))
+        line.value.is_some() && (is_sysctl(&name_of(&line.path).0) || self.host.exists(&line.path))
     }
 
     /// `vm.swappiness=1` in the place of a command: a guide means the setting, a shell looks for a program of this name.

@@ -407,7 +407,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn words(step: &Step) -> Vec<String> {
+    fn step_words(step: &Step) -> Vec<String> {
         let Node::Pipe(commands) = &step.node else { panic!("{step:?}") };
         let text = |part: &Part| match part {
             Part::Text { text, .. } => text.clone(),
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn commands_and_how_they_are_joined() {
         let steps = parse("a b 'c d' \"$x ${y##*/}\" # remark\n! e && f || g; h | i 2>/dev/null >k", 1, 0);
-        assert_eq!(words(&steps[0]), ["a", "b", "c d", "${x} ${y##*/}"]);
+        assert_eq!(step_words(&steps[0]), ["a", "b", "c d", "${x} ${y##*/}"]);
         assert!(steps[1].negated && steps[1].line == 2);
         assert_eq!((steps[2].joint, steps[3].joint, steps[4].joint), (Joint::And, Joint::Or, Joint::Then));
         let Node::Pipe(commands) = &steps[4].node else { panic!() };
@@ -449,7 +449,7 @@ mod tests {
     }
 
     fn words_of(step: &Step) -> Vec<String> {
-        words(step)
+        step_words(step)
     }
 
     #[test]
@@ -458,7 +458,7 @@ mod tests {
         let Node::Pipe(commands) = &steps[0].node else { panic!("{steps:?}") };
         let lines: Vec<usize> = commands[0].arrays[0].1.iter().map(|(line, _)| *line).collect();
         assert_eq!((commands[0].arrays[0].0.as_str(), lines), ("a", vec![2, 3]));
-        assert_eq!(words(&steps[1]), ["declare", "-A"]);
+        assert_eq!(step_words(&steps[1]), ["declare", "-A"]);
         let Node::Pipe(commands) = &steps[2].node else { panic!("{steps:?}") };
         assert!(matches!(commands[0].body.as_deref(), Some(Node::Subshell(body)) if body.len() == 2));
     }
@@ -472,7 +472,7 @@ mod tests {
         };
         assert_eq!(input(&steps[0]), [Part::Text { text: "x = $y # z\n".to_owned(), quoted: true }]);
         assert!(input(&steps[1]).contains(&Part::Variable { name: "w".to_owned(), edit: String::new() }));
-        assert_eq!((words(&steps[2]), steps[2].line), (vec!["end".to_owned()], 7));
+        assert_eq!((step_words(&steps[2]), steps[2].line), (vec!["end".to_owned()], 7));
     }
 
     proptest! {

@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 
 use super::imagined::Taken;
-use super::run::UNKNOWN;
-use super::{name_of, paths};
+use super::paths;
 use crate::kernel::{Kernel, plain_value};
+use crate::knob::of_path;
 use crate::origin::{tmpfiles_line, tuned_profile, tuned_text};
 use crate::sysctl_text;
 use crate::tools::version_number;
 use crate::udev::{self, Deed};
+
+/// Stands in a text for what is known only when it runs.
+pub(super) const UNKNOWN: char = '\0';
+/// The same as a text.
+pub(super) const UNKNOWN_TEXT: &str = "\0";
 
 /// The forms of such files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -417,4 +422,64 @@ fn no_device(devices: &[Device], conditions: &str) -> String {
         }
         None => format!("no disk on this host matches ({conditions})"),
     }
+}
+
+/// The name under which a setting is told, and its device.
+pub(super) fn name_of(path: &str) -> (String, Option<String>) {
+    if let Some(place) = of_path(path) {
+        return (place.knob.name.to_owned(), place.device.filter(|device| device != ANY));
+    }
+    if let Some((device, file)) = path.strip_prefix("sys/block/").and_then(|path| path.split_once('/')) {
+        return (file.replace('/', "."), Some(device.to_owned()).filter(|device| device != ANY));
+    }
+    match path.strip_prefix("proc/sys/") {
+        Some(name) => (name.replace('/', "."), None),
+        None => (format!("/{path}"), None),
+    }
+}
+
+/// Scripts that a boot runs.
+pub(super) fn is_boot_script(path: &str) -> bool {
+    matches!(path, "etc/rc.local" | "etc/rc.d/rc.local")
+        || ["etc/init.d/", "etc/rc.d/init.d/", "etc/local.d/"].iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether a written file says something of the next boot.
+pub(super) fn is_for_a_boot(path: &str) -> bool {
+    Form::of_path(path).is_some() || is_boot_script(path)
+}
+
+/// The commands that a unit runs when it starts, each with its line, as a shell would read them. A backslash at a line's end joins
+/// lines (systemd.syntax(7)), and a `$$` is a `$`.
+pub(super) fn unit_commands(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let Some((key, value)) = line.trim().split_once('=') else { continue };
+        let mut command = value.trim().to_owned();
+        while command.ends_with('\\') {
+            command.pop();
+            command += lines.next().map_or("", |(_, line)| line.trim_end());
+        }
+        if matches!(key.trim_end(), "ExecStartPre" | "ExecStart" | "ExecStartPost") {
+            let command = command.trim_start_matches(['-', '+', '!', '@', ':']).replace("$$", "$");
+            found.push((at + 1, command));
+        }
+    }
+    found
+}
+
+/// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.
+pub(super) fn unit_values(text: &str, key: &str) -> Vec<String> {
+    let mut values = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let Some(value) = line.strip_prefix(key).and_then(|rest| rest.trim_start().strip_prefix('=')) else {
+            continue;
+        };
+        if value.trim().is_empty() {
+            values.clear();
+        }
+        values.push(value.trim().to_owned());
+    }
+    values
 }

@@ -5,7 +5,7 @@
 pub(super) struct Mention {
     /// Its line, 1 being the first.
     pub(super) line: usize,
-    /// As [`super::name_of`] would name it.
+    /// As [`super::stated::name_of`] would name it.
     pub(super) name: String,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn is_sysctl(name: &str) -> bool {
     }
 }
 
-fn words(line: &str) -> impl Iterator<Item = &str> {
+fn name_words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_ascii_alphanumeric() || "._-/*{}$".contains(c)))
         .filter(|word| !word.is_empty())
 }
@@ -147,7 +147,7 @@ pub(super) fn mentions(text: &str, is_prose: bool) -> Vec<Mention> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = if is_prose { line } else { without_remark(line) };
-        let names = words(line).filter_map(of_word).chain(plain(line).into_iter().map(str::to_owned));
+        let names = name_words(line).filter_map(of_word).chain(plain(line).into_iter().map(str::to_owned));
         found.extend(names.map(|name| Mention { line: at + 1, name }));
     }
     found.sort();

@@ -1,75 +1,10 @@
 //! What kind of text a file is, and the parts of a guide that are commands.
 
+use super::finding::Role;
+use super::piece::{Parts, Piece, PieceKind};
 use super::run::takes_back;
 use super::stated::{Form, is_setting_line};
-use super::{Role, of_yaml, sweep};
-
-/// What a text is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
-    Script,
-    /// Lines that set something by themselves, and where they would lie.
-    Settings(Form, Option<String>),
-    /// A text that is put into a file.
-    File {
-        path: String,
-        append: bool,
-    },
-    /// Sysctls of a container, as lines of sysctl.d.
-    Container,
-}
-
-/// A text of one kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// The file that it is of.
-    pub(super) file: String,
-    /// Its first line there.
-    pub(super) line: usize,
-    pub(super) kind: Kind,
-    pub(super) role: Role,
-    pub(super) text: String,
-    /// Whether it is of a guide: lines of sysctl.d among commands are meant for people there.
-    pub(super) is_guide: bool,
-    /// Whether a container without privileges runs it.
-    pub(super) is_bound: bool,
-    /// Why it does nothing at all, if so.
-    pub(super) void: Option<String>,
-}
-
-impl Piece {
-    /// A piece that its owner runs on the host itself.
-    pub(super) fn new(file: &str, line: usize, kind: Kind, role: Role, text: impl Into<String>) -> Self {
-        let (file, text) = (file.to_owned(), text.into());
-        Self { file, line, kind, role, text, is_guide: false, is_bound: false, void: None }
-    }
-}
-
-/// The parts of a file, and what of it could not be read at all.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    pub(super) pieces: Vec<Piece>,
-    /// Lines and why.
-    pub(super) unread: Vec<(usize, String)>,
-    /// Lines that set nothing, whatever they name.
-    pub(super) followed: Vec<usize>,
-    /// Other texts that these parts hold already.
-    pub(super) used: Vec<String>,
-    /// Whether it is a text for people, in which a `#` is no remark.
-    pub(super) is_prose: bool,
-    /// Whether one value may stand on several lines.
-    pub(super) is_yaml: bool,
-}
-
-impl Parts {
-    /// Adds those of a part of the same text.
-    fn add(&mut self, more: Self) {
-        self.pieces.extend(more.pieces);
-        self.unread.extend(more.unread);
-        self.followed.extend(more.followed);
-        self.used.extend(more.used);
-    }
-}
+use super::{of_yaml, sweep};
 
 fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
@@ -104,9 +39,9 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
         return Parts::default();
     }
     let kind = if has_shebang || ends(&[".sh", ".bash"]) {
-        Kind::Script
+        PieceKind::Script
     } else if ends(&[".rules"]) {
-        Kind::Settings(Form::Rules, None)
+        PieceKind::Settings(Form::Rules, None)
     } else {
         kind_of(text)
     };
@@ -132,9 +67,9 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(move |line| !is_remark(line))
 }
 
-fn kind_of(text: &str) -> Kind {
+fn kind_of(text: &str) -> PieceKind {
     let form = form_of(text);
-    form.map_or(Kind::Script, |form| Kind::Settings(form, None))
+    form.map_or(PieceKind::Script, |form| PieceKind::Settings(form, None))
 }
 
 /// The form of a text that sets something by itself.
@@ -359,7 +294,7 @@ fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Ve
             }
             _ => pieces.push(Piece {
                 is_guide: true,
-                ..Piece::new(file, *number, Kind::Script, *role, text + "\n")
+                ..Piece::new(file, *number, PieceKind::Script, *role, text + "\n")
             }),
         }
     }
@@ -398,7 +333,7 @@ fn block(file: &str, block: &Open, role: Role) -> Parts {
         return Parts::default();
     }
     let (text, printed) = transcript(&block.body);
-    let kind = form_of(&text).map_or(Kind::Script, |form| Kind::Settings(form, None));
+    let kind = form_of(&text).map_or(PieceKind::Script, |form| PieceKind::Settings(form, None));
     let piece = Piece { is_guide: true, ..Piece::new(file, block.begins, kind, role, text) };
     let followed = printed.into_iter().map(|at| block.begins + at).collect();
     Parts { pieces: vec![piece], followed, ..Parts::default() }
@@ -447,41 +382,6 @@ fn here_end(command: &str) -> Option<String> {
     Some(word.trim_matches(['\'', '"', '\\']).to_owned()).filter(|word| !word.starts_with('<'))
 }
 
-/// The commands that a unit runs when it starts, each with its line, as a shell would read them. A backslash at a line's end joins
-/// lines (systemd.syntax(7)), and a `$$` is a `$`.
-pub(super) fn unit_commands(text: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    let mut lines = text.lines().enumerate();
-    while let Some((at, line)) = lines.next() {
-        let Some((key, value)) = line.trim().split_once('=') else { continue };
-        let mut command = value.trim().to_owned();
-        while command.ends_with('\\') {
-            command.pop();
-            command += lines.next().map_or("", |(_, line)| line.trim_end());
-        }
-        if matches!(key.trim_end(), "ExecStartPre" | "ExecStart" | "ExecStartPost") {
-            let command = command.trim_start_matches(['-', '+', '!', '@', ':']).replace("$$", "$");
-            found.push((at + 1, command));
-        }
-    }
-    found
-}
-
-/// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.
-pub(super) fn unit_values(text: &str, key: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    for line in text.lines().map(str::trim) {
-        let Some(value) = line.strip_prefix(key).and_then(|rest| rest.trim_start().strip_prefix('=')) else {
-            continue;
-        };
-        if value.trim().is_empty() {
-            values.clear();
-        }
-        values.push(value.trim().to_owned());
-    }
-    values
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -500,15 +400,15 @@ mod tests {
     fn a_guide_is_its_blocks_and_what_they_are_for() {
         let text = "# Tuning\n```bash\n$ sysctl -w vm.swappiness=1\n```\n~~~ini\n[Unit]\nAfter=x\n~~~\n## Rollback\ntext\n### Steps\n```\nsysctl -w vm.swappiness=60\n```\n## Results\n```\np99 1.97 ms\n```\n```conf\nvm.dirty_ratio = 80 # much\n```\n";
         let found = parts("g/guide.md", text, &[]).pieces;
-        let kinds: Vec<(Kind, Role, usize)> =
+        let kinds: Vec<(PieceKind, Role, usize)> =
             found.iter().map(|piece| (piece.kind.clone(), piece.role, piece.line)).collect();
         assert_eq!(
             kinds,
             [
-                (Kind::Script, Role::Change, 3),
-                (Kind::Settings(Form::Unit, None), Role::Change, 6),
-                (Kind::Script, Role::Rollback, 13),
-                (Kind::Settings(Form::Sysctl, None), Role::Change, 20),
+                (PieceKind::Script, Role::Change, 3),
+                (PieceKind::Settings(Form::Unit, None), Role::Change, 6),
+                (PieceKind::Script, Role::Rollback, 13),
+                (PieceKind::Settings(Form::Sysctl, None), Role::Change, 20),
             ]
         );
         assert_eq!(found[0].text, "sysctl -w vm.swappiness=1\n");
@@ -517,10 +417,10 @@ mod tests {
     #[test]
     fn files_by_what_they_hold() {
         let kind = |file: &str, text: &str| parts(file, text, &[]).pieces[0].kind.clone();
-        let form = |form: Form| Kind::Settings(form, None);
+        let form = |form: Form| PieceKind::Settings(form, None);
         assert_eq!(kind("99-x.conf", "# a\nvm.swappiness = 1\n-net/ipv4/x=2\n"), form(Form::Sysctl));
         assert_eq!(kind("x.service", "[Unit]\nDescription=a\n"), form(Form::Unit));
-        assert_eq!(kind("tune", "echo 1 > /proc/sys/vm/swappiness\n"), Kind::Script);
+        assert_eq!(kind("tune", "echo 1 > /proc/sys/vm/swappiness\n"), PieceKind::Script);
         assert_eq!(kind("60.rules", "KERNEL==\"sda\"\n"), form(Form::Rules));
         assert_eq!(kind("x", "KERNEL==\"sd*\", \\\n  ATTR{queue/nomerges}=\"2\"\n"), form(Form::Rules));
         assert_eq!(kind("x", "w /sys/a - - - - 1\nd /run/x 0755\n"), form(Form::Tmpfiles));
@@ -532,13 +432,13 @@ mod tests {
     /// A guide is known by its fences, and its parts by what they hold.
     #[test]
     fn guides_of_all_kinds() {
-        let of = |file: &str, text: &str| -> Vec<(Kind, Role, usize, String)> {
+        let of = |file: &str, text: &str| -> Vec<(PieceKind, Role, usize, String)> {
             let found = parts(file, text, &[]).pieces;
             found.into_iter().map(|piece| (piece.kind, piece.role, piece.line, piece.text)).collect()
         };
         let fenced = "# A\n```bash\n# why\nvm.swappiness=1   # no swap\n```\n## Roll back\n```bash\nsysctl -w vm.swappiness=60\n```\n";
         let found = of("guide.txt", fenced);
-        assert_eq!(found[0].0, Kind::Settings(Form::Sysctl, None));
+        assert_eq!(found[0].0, PieceKind::Settings(Form::Sysctl, None));
         assert_eq!((found[1].1, found[1].2), (Role::Rollback, 8));
         assert_eq!(of("notes", fenced), found, "whatever its name is");
         // Without any fence: lines that are commands, and a heading that is a line with a colon.
@@ -562,7 +462,7 @@ mod tests {
     proptest! {
         #[test]
         fn foreign_texts_do_no_harm(text in "\\PC*", like in "[`~#a-z =\n]{0,80}") {
-            let _ = (parts("a.md", &text, &[]), parts("a.md", &like, &[]), parts("a", &text, &[]), unit_values(&text, "After"));
+            let _ = (parts("a.md", &text, &[]), parts("a.md", &like, &[]), parts("a", &text, &[]), super::super::stated::unit_values(&text, "After"));
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::error::LoadError;
 use crate::join::Placed;
 use crate::live::Progress;
 use crate::recorder::Recorder;
-use crate::run::Settings;
 use crate::sender::{Account, Due, Helpers, Sender};
+use crate::settings::Settings;
 
 /// Starts programs for a load; processes are not this room's business.
 pub trait Launcher: Sync {
@@ -528,7 +528,7 @@ mod tests {
             address: "127.0.0.1:1".to_owned(),
             variant: String::new(),
             storage: String::new(),
-            topic: crate::run::Topic::Fresh,
+            topic: crate::settings::Topic::Fresh,
             lateness_limit_us: 1.0,
             shard: None,
             security: crate::security::Security::default(),

@@ -27,9 +27,9 @@ use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
 use crate::error::LoadError;
 use crate::join::Placed;
 use crate::recorder::Recorder;
-use crate::run::Settings;
 use crate::security::round_trip_us;
 use crate::sender::{Account, Due, Helpers, Sender};
+use crate::settings::Settings;
 
 /// The longest wait without a look at interrupts and the clock.
 const LOOK_EVERY_NS: u64 = 20_000_000;
@@ -463,7 +463,7 @@ mod tests {
             address: "127.0.0.1:1".to_owned(),
             variant: String::new(),
             storage: String::new(),
-            topic: crate::run::Topic::Fresh,
+            topic: crate::settings::Topic::Fresh,
             lateness_limit_us: 1.0,
             shard: None,
             security: crate::security::Security::default(),

@@ -41,8 +41,8 @@ impl Material {
 
 /// Records made before the window, which are handed over in turn.
 pub(crate) fn material(workload: &Workload) -> Result<Arc<[Material]>, LoadError> {
-    let mut values = Values::of(workload)?;
-    if let Some(lines) = recording::of(workload)? {
+    let mut values = Values::from_workload(workload)?;
+    if let Some(lines) = recording::lines(workload)? {
         let mut left = RECORDED_BYTES;
         let has_room = |line: &&recording::Line| {
             let had = left > 0;
@@ -64,7 +64,7 @@ pub(crate) fn material(workload: &Workload) -> Result<Arc<[Material]>, LoadError
 /// The producer of each record, in turn.
 pub(crate) fn turns(workload: &Workload) -> Result<Arc<[u32]>, LoadError> {
     let count = workload.connections.max(1);
-    Ok(match recording::of(workload)? {
+    Ok(match recording::lines(workload)? {
         Some(lines) => lines.iter().map(|line| line.producer % count).collect(),
         None => (0..count).collect(),
     })

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use hone_record::Workload;
 
 use super::Material;
-use crate::run::Settings;
 use crate::security::Security;
+use crate::settings::Settings;
 
 /// The version that is spoken.
 pub(super) const GREETING: &str = "hone-client 1";
@@ -320,7 +320,7 @@ mod tests {
             },
             variant: String::new(),
             storage: String::new(),
-            topic: crate::run::Topic::Fresh,
+            topic: crate::settings::Topic::Fresh,
             lateness_limit_us: 1.0,
             shard: None,
         };

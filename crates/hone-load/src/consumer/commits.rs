@@ -19,7 +19,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::admin::Admin;
 use crate::error::LoadError;
 use crate::health::coordinator;
-use crate::security::Door;
+use crate::security::Access;
 
 /// Kafka's own `auto.commit.interval.ms`.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
@@ -44,9 +44,9 @@ impl Commits {
     ///
     /// # Errors
     /// When there is none within 15 s.
-    pub(super) fn start(address: &str, door: &Door, topic: &str) -> Result<Self, LoadError> {
+    pub(super) fn start(address: &str, access: &Access, topic: &str) -> Result<Self, LoadError> {
         let group = group_of(topic);
-        let coordinator = find(address, door, &group)?;
+        let coordinator = find(address, access, &group)?;
         // One commit waits at most: an older one says nothing that the next does not.
         let (line, orders) = sync_channel(1);
         let topic = topic.to_owned();
@@ -91,11 +91,11 @@ fn group_of(topic: &str) -> String {
     }
 }
 
-fn find(address: &str, door: &Door, group: &str) -> Result<Admin, LoadError> {
+fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError> {
     let deadline = Instant::now() + COORDINATOR_LIMIT;
     loop {
         let found =
-            Admin::enter(address, door.clone(), Admin::LIMIT).and_then(|admin| coordinator(admin, group));
+            Admin::enter(address, access.clone(), Admin::LIMIT).and_then(|admin| coordinator(admin, group));
         if found.is_ok() || Instant::now() >= deadline {
             return found;
         }

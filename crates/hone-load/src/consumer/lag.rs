@@ -28,7 +28,7 @@ pub(crate) struct Lag {
 
 /// What was seen of a window, in records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct WindowLag {
     /// The most in each second, the one that runs included.
     pub(crate) seconds: Vec<u64>,
     /// Not exceeded in half of the time; `None` without a look.
@@ -75,10 +75,10 @@ impl Lag {
     }
 
     /// All seconds, the one that runs included.
-    pub(crate) fn finish(self) -> Seen {
+    pub(crate) fn finish(self) -> WindowLag {
         let (p50, p99) = (self.quantile(0.5), self.quantile(0.99));
         let end = self.end.or(self.last.map(|(_, behind)| behind));
-        Seen { seconds: self.seconds.into_iter().chain(self.most).collect(), p50, p99, end }
+        WindowLag { seconds: self.seconds.into_iter().chain(self.most).collect(), p50, p99, end }
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn seen(duration_ms: u64, looks: &[(u64, u64)]) -> Seen {
+    fn seen(duration_ms: u64, looks: &[(u64, u64)]) -> WindowLag {
         let mut lag = Lag::default();
         looks.iter().for_each(|(at_ms, behind)| lag.note(at_ms * MS, duration_ms * MS, *behind));
         lag.finish()
@@ -107,7 +107,10 @@ mod tests {
         assert_eq!(seen.seconds, [90]);
         // All was read before the grace was over: nothing is left.
         assert_eq!(super::tests::seen(1_000, &[(0, 5), (1_010, 0)]).end, Some(0));
-        assert_eq!(super::tests::seen(1_000, &[]), Seen { seconds: vec![], p50: None, p99: None, end: None });
+        assert_eq!(
+            super::tests::seen(1_000, &[]),
+            WindowLag { seconds: vec![], p50: None, p99: None, end: None }
+        );
     }
 
     #[test]

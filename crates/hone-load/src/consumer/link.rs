@@ -9,12 +9,12 @@ use hone_kafka::Frame;
 use super::reader::Lane;
 use crate::clock::Clock;
 use crate::error::LoadError;
-use crate::fetch::{Wanted, fetch_request};
+use crate::fetch::{FetchSize, fetch_request};
 use crate::poll::Poll;
 use crate::stream::Stream;
 
 /// What one Fetch asks for. A broker answers as soon as it has a byte.
-const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
+const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
 /// An answer may be larger than what was wanted by one batch.
 const ANSWER_LIMIT_BYTES: usize = 256 << 20;
 /// What one read takes at most.
@@ -70,7 +70,7 @@ impl Link {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
         let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
-        self.outbound = fetch_request(self.correlation_id, topic, &partitions, WANTED);
+        self.outbound = fetch_request(self.correlation_id, topic, &partitions, SIZE);
         self.written = 0;
         self.heard_at = Instant::now();
     }

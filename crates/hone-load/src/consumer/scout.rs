@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
-use crate::admin::{Admin, TopicLayout, TopicNow};
+use crate::admin::{Admin, TopicLayout, TopicNow, remember};
 use crate::cluster::At;
 use crate::error::LoadError;
-use crate::security::Door;
+use crate::security::Access;
 use crate::stream::Stream;
 
 /// Time for each step of reaching a broker. One that is there answers in milliseconds.
@@ -62,8 +62,8 @@ pub(super) struct Scout {
 }
 
 impl Scout {
-    pub(super) fn new(addresses: Vec<String>, topic: &str, door: Door) -> Self {
-        let search = Search { addresses, topic: topic.to_owned(), door, failed: BTreeSet::new() };
+    pub(super) fn new(addresses: Vec<String>, topic: &str, access: Access) -> Self {
+        let search = Search { addresses, topic: topic.to_owned(), access, failed: BTreeSet::new() };
         Self { resting: Some(search), line: None, busy: false }
     }
 
@@ -101,7 +101,7 @@ struct Search {
     /// Brokers that may know the leaders, the last one that answered first.
     addresses: Vec<String>,
     topic: String,
-    door: Door,
+    access: Access,
     /// Leaders that could not be reached: they come last, so that others need not wait for them.
     failed: BTreeSet<String>,
 }
@@ -149,18 +149,14 @@ impl Search {
             let asked = self.admin(&self.addresses[index]).and_then(|mut admin| admin.topic_now(&self.topic));
             let Ok((TopicNow::Led { layout, .. }, _)) = asked else { continue };
             self.addresses.swap(0, index);
-            for (address, _) in &layout.leaders {
-                if !self.addresses.contains(address) {
-                    self.addresses.push(address.clone());
-                }
-            }
+            remember(&mut self.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
             return Some(layout);
         }
         None
     }
 
     fn admin(&self, address: &str) -> Result<Admin, LoadError> {
-        Admin::enter(address, self.door.clone(), STEP_LIMIT)
+        Admin::enter(address, self.access.clone(), STEP_LIMIT)
     }
 
     fn way(&self, consumer: usize, address: &str, found: &[&Sought]) -> Result<Way, LoadError> {
@@ -174,7 +170,7 @@ impl Search {
             address: address.to_owned(),
             partitions: found.iter().map(|sought| sought.partition).collect(),
             starts,
-            stream: self.door.enter_stamped(address, STEP_LIMIT)?,
+            stream: self.access.enter_stamped(address, STEP_LIMIT)?,
         })
     }
 }

@@ -238,7 +238,7 @@ impl Scene {
         let from: BTreeMap<i32, i64> =
             layout.leaders.iter().flat_map(|(_, led)| led).map(|p| (*p, 0)).collect();
         let address = cluster.address(bootstrap);
-        let consumers = Consumers::start(count, false, &address, &Door::plain(), &layout, &from).unwrap();
+        let consumers = Consumers::start(count, false, &address, &Access::plain(), &layout, &from).unwrap();
         consumers.begin(from, Duration::from_secs(10));
         let start = Instant::now();
         consumers.open(start, 60_000_000_000);
@@ -255,7 +255,7 @@ impl Scene {
         };
         let intended_ns = self.start.elapsed().as_nanos() as u64;
         let placed = Placed { partition, first, records: 1, intended_ns };
-        self.consumers.orders().unwrap().send(Order::Placed(placed)).unwrap();
+        self.consumers.orders().unwrap().send(ConsumerCommand::Placed(placed)).unwrap();
     }
 
     fn put_slowly(&self, partitions: &[i32], times: usize) {

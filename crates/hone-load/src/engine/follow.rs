@@ -1,4 +1,4 @@
-//! Following the cluster: when to send the steward, and what to do with what it brings.
+//! Following the cluster: when to send the reconnector, and what to do with what it brings.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use super::Engine;
 use super::doubt::Doubt;
 use crate::admin::TopicLayout;
 use crate::error::LoadError;
-use crate::steward::{Desk, News, Order, Outfit};
+use crate::reconnect::{News, Outfit, ReconnectRequest, ReconnectThread};
 
-/// Between two orders to the steward.
+/// Between two orders to the reconnector.
 const PAUSE_NS: u64 = 100_000_000;
 
 /// What is wrong with the way to the cluster.
 #[derive(Debug)]
 pub(crate) struct Follow {
-    desk: Desk,
+    thread: ReconnectThread,
     /// Whether a trouble is followed through, or ends the stretch.
     pub patient: bool,
     /// Leaders must be asked for, or connections opened.
@@ -35,9 +35,9 @@ pub(crate) struct Follow {
 }
 
 impl Follow {
-    pub(crate) fn new(desk: Desk, layout: TopicLayout) -> Self {
+    pub(crate) fn new(thread: ReconnectThread, layout: TopicLayout) -> Self {
         Self {
-            desk,
+            thread,
             patient: false,
             wanted: false,
             new_producer: false,
@@ -52,7 +52,7 @@ impl Follow {
     }
 
     pub(crate) fn in_trouble(&self) -> bool {
-        self.wanted || self.new_producer || self.changing || self.desk.busy
+        self.wanted || self.new_producer || self.changing || self.thread.busy
     }
 
     /// Whether nothing may be sent for the moment.
@@ -91,7 +91,7 @@ impl Follow {
 impl Engine {
     /// One look at the trouble; the inner `Err` is the end of the window.
     pub(super) fn attend(&mut self, now_ns: u64) -> Result<Result<(), String>, LoadError> {
-        if let Some(news) = self.follow.desk.news() {
+        if let Some(news) = self.follow.thread.news() {
             self.follow.next_order_ns = now_ns + PAUSE_NS;
             if let Err(end) = self.take_news(news, now_ns) {
                 return Ok(Err(end));
@@ -112,13 +112,13 @@ impl Engine {
                 follow.last_trouble
             )));
         }
-        let idle = !follow.desk.busy && !follow.changing && now_ns >= follow.next_order_ns;
+        let idle = !follow.thread.busy && !follow.changing && now_ns >= follow.next_order_ns;
         if idle && (follow.wanted || follow.new_producer) {
-            let order = Order {
+            let order = ReconnectRequest {
                 posts: self.lanes.iter().map(super::Lane::post).collect(),
                 new_producer: self.follow.new_producer,
             };
-            if !self.follow.desk.give(order) {
+            if !self.follow.thread.give(order) {
                 return Ok(Err("this machine has no thread left to reconnect with".to_owned()));
             }
         }
@@ -177,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// Puts what the steward brought into use, lane by lane, as their last answers come.
+    /// Puts what the reconnector brought into use, lane by lane, as their last answers come.
     fn settle(&mut self, now_ns: u64) -> Result<(), LoadError> {
         let mut settled = false;
         for index in 0..self.lanes.len() {

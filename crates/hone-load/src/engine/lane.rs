@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::connection::Connection;
 use crate::frames::Pool;
-use crate::steward::{Outfit, Post};
+use crate::reconnect::{Outfit, Post};
 
 /// A connection and what it is for.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Lane {
         self.successor.is_some()
     }
 
-    /// As the steward is to see it: as it will be once a successor has come into use.
+    /// As the reconnector is to see it: as it will be once a successor has come into use.
     pub(crate) fn post(&self) -> Post {
         Post {
             address: self.address.clone(),
@@ -61,7 +61,7 @@ impl Lane {
         }
     }
 
-    /// Takes what the steward brought into use, at once where nothing is on its way, and later otherwise.
+    /// Takes what the reconnector brought into use, at once where nothing is on its way, and later otherwise.
     pub(crate) fn take(&mut self, outfit: Outfit) {
         self.successor = Some(outfit);
     }

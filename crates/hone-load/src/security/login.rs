@@ -10,8 +10,8 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
+use super::options::{Mechanism, Sasl};
 use super::scram::{Exchange, Hash};
-use super::{Mechanism, Sasl};
 use crate::error::LoadError;
 use crate::line::Line;
 

@@ -225,8 +225,8 @@ impl Budget {
         if self.evidence != subject.evidence {
             return Err(format!(
                 "was learned of figures that are {}, and these are {}: the two can't be compared",
-                self.evidence.words(),
-                subject.evidence.words()
+                self.evidence.label(),
+                subject.evidence.label()
             ));
         }
         if self.program != subject.program {

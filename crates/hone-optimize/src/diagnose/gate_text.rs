@@ -21,7 +21,7 @@ pub fn learned(budget: &Budget, path: &Path) -> String {
     }
     let mut out = format!(
         "Evidence: {}\nFrom {}\n\n{}\n{} figures learned: {}\n",
-        budget.evidence.words(),
+        budget.evidence.label(),
         budget.of,
         table(&rows),
         budget.figures.len(),
@@ -37,7 +37,7 @@ pub fn learned(budget: &Budget, path: &Path) -> String {
 
 /// A run held against its budget: what fails comes last, with what to do.
 pub fn text(gate: &Gate) -> String {
-    let mut out = format!("Evidence: {}\nFrom {}\n\n", gate.subject.evidence.words(), gate.source);
+    let mut out = format!("Evidence: {}\nFrom {}\n\n", gate.subject.evidence.label(), gate.source);
     let mut rows = vec![["", "learned", "at most", "now", "change", ""].map(str::to_owned).to_vec()];
     rows.extend(gate.figures.iter().map(row));
     out.push_str(&table(&rows));

@@ -146,9 +146,9 @@ fn seen(
 /// The place on the ladder of evidence, before anything is begun.
 fn position(has_perf: bool, state: PmuState) -> &'static str {
     match (has_perf, state) {
-        (true, PmuState::Counters | PmuState::CountersAndBranches) => Evidence::Measured.words(),
-        (true, _) => Evidence::Sampled.words(),
-        (false, _) => Evidence::Threads.words(),
+        (true, PmuState::Counters | PmuState::CountersAndBranches) => Evidence::Measured.label(),
+        (true, _) => Evidence::Sampled.label(),
+        (false, _) => Evidence::Threads.label(),
     }
 }
 
@@ -424,7 +424,7 @@ fn parts(
         match (judged, place) {
             (Ok(slots), place) => {
                 let verdict = Some(verdict::of_slots(&slots, user_share));
-                let part = Diagnosed { slots: Some(slots), verdict, ..Diagnosed::of(scope) };
+                let part = Diagnosed { slots: Some(slots), verdict, ..Diagnosed::empty(scope) };
                 parts.push((place.unwrap_or(MOST_THREADS), part));
             }
             (Err(fault), Some(0)) => {

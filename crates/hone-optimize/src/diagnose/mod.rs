@@ -7,7 +7,7 @@ pub mod gate_text;
 mod live;
 pub mod purpose;
 pub mod reading;
-mod sampled;
+pub(crate) mod sampled;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hone_diagnose::aggregated::{self, Aggregated};
-use hone_diagnose::emulator::{Emulator, Wanted};
+use hone_diagnose::emulator::{Emulator, TraceOptions};
 use hone_diagnose::model::{self, Part, Run};
 use hone_diagnose::moved::{Moved, NotMoved};
 use hone_diagnose::trace::TraceFolder;
@@ -26,6 +26,7 @@ use hone_tool::{Call, Runner, interrupt};
 
 use crate::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
 use crate::heat;
+use found::notes_of;
 use hone_experiment::arm::find_program;
 use hone_experiment::folder::RunFolder;
 
@@ -97,7 +98,7 @@ pub fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Command<'_>
     let user_share = (total_s >= USER_SHARE_NEEDS_S).then(|| native.user.as_secs_f64() / total_s);
     let to = TraceFolder::create(&folder.join("trace"))?;
     let tracer = emulator.tracer(&folder.join("aids"))?;
-    let (path, before) = emulator.around(&tracer, &to, Wanted::ALL, program);
+    let (path, before) = emulator.around(&tracer, &to, TraceOptions::ALL, program);
     let ran = runner.run(&call("emulated", &path).args(before).args(arguments));
     let (at, broke) = match ran.map_err(anyhow::Error::from) {
         Ok(emulated) if total_s >= USER_SHARE_NEEDS_S => {
@@ -117,7 +118,7 @@ pub fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Command<'_>
 /// Counts without an order: how much memory the code touches, and no verdict.
 pub fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> Diagnosis {
     let layout = model::layout(run, &run.whole());
-    let part = Diagnosed { layout: Some(layout), ..Diagnosed::of(None) };
+    let part = Diagnosed { layout: Some(layout), ..Diagnosed::empty(None) };
     let mut notes = vec![
         "no verdict: where code lies says little of what is missed; only the order in which it runs does (hone diagnose under the \
          emulator, or counters)"
@@ -177,7 +178,7 @@ pub fn foretold(run: &Run, source: String, program: &Path, candidate: &Path) -> 
     let bytes = |path: &Path| fs::read(path).with_context(|| format!("{} can't be read", path.display()));
     let moved = Moved::between(&bytes(program)?, &bytes(candidate)?)
         .with_context(|| format!("nothing can be said of {} before it runs", candidate.display()))?;
-    moved.foretell(run, object as u32, source).context(
+    moved.predict(run, object as u32, source).context(
         "the trace has no windows of the order in which code ran\n  next: trace it for longer than some milliseconds of CPU",
     )
 }
@@ -198,7 +199,7 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
     let scope = if parts.is_empty() { None } else { Some("all threads".to_owned()) };
     // What the whole is like follows from its threads; alone it is what is judged.
     let verdict = if parts.is_empty() { verdict::of_layout(&layout, user_share) } else { None };
-    parts.push(Diagnosed { layout: Some(layout), verdict, ..Diagnosed::of(scope) });
+    parts.push(Diagnosed { layout: Some(layout), verdict, ..Diagnosed::empty(scope) });
     let broke =
         traced.broke.iter().map(|why| format!("of what it did until some seconds before its end; {why}"));
     let mut notes: Vec<String> = broke.chain(traced.notes.iter().cloned()).collect();
@@ -223,7 +224,7 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
 
 fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>) -> Diagnosed {
     let verdict = verdict::of_layout(&layout, user_share);
-    Diagnosed { layout: Some(layout), verdict, ..Diagnosed::of(scope) }
+    Diagnosed { layout: Some(layout), verdict, ..Diagnosed::empty(scope) }
 }
 
 /// Of all threads, which are told last.
@@ -247,26 +248,4 @@ fn share_of(layout: &CodeLayout, program: &Path) -> f64 {
     let is_own = |path: &&str| Path::new(path) == own;
     let objects = layout.objects.iter();
     objects.filter(|object| object.path.as_deref().filter(is_own).is_some()).map(|object| object.share).sum()
-}
-
-/// Files that could not be read as code, and code of no file.
-fn notes_of(run: &Run) -> Vec<String> {
-    let mut notes = Vec::new();
-    for object in &run.objects {
-        match &object.image {
-            None if object.path.ends_with(" (deleted)") => notes.push(format!(
-                "{} was removed while it ran: its code is counted by its place in the file, without names",
-                object.path.trim_end_matches(" (deleted)")
-            )),
-            None => notes.push(format!(
-                "{} can't be read: its code is counted by its place in the file, without names",
-                object.path
-            )),
-            Some(image) if image.is_stripped() => {
-                notes.push(format!("{} has no symbols: its code is counted without names", object.path));
-            }
-            Some(_) => {}
-        }
-    }
-    notes
 }

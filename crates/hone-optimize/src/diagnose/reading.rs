@@ -61,9 +61,9 @@ fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
         return Err(Usage(format!(
             "--read compares only slots by counters: {} is {}, {} is {}",
             before.source,
-            before.evidence.words(),
+            before.evidence.label(),
             after.source,
-            after.evidence.words()
+            after.evidence.label()
         ))
         .into());
     }
@@ -160,9 +160,9 @@ fn of_slots(output: &topdown::Output, source: String, user_share: Option<f64>) -
     let part = |(scope, judged): (Option<String>, Result<hone_record::Slots, topdown::Fault>)| match judged {
         Ok(slots) => {
             let verdict = Some(verdict::of_slots(&slots, user_share));
-            Diagnosed { slots: Some(slots), verdict, ..Diagnosed::of(scope) }
+            Diagnosed { slots: Some(slots), verdict, ..Diagnosed::empty(scope) }
         }
-        Err(fault) => Diagnosed { refused: Some(fault.to_string()), ..Diagnosed::of(scope) },
+        Err(fault) => Diagnosed { refused: Some(fault.to_string()), ..Diagnosed::empty(scope) },
     };
     let parts: Vec<Diagnosed> = topdown::judge(output).into_iter().map(part).collect();
     // Two runs in one file are before and after.
@@ -179,9 +179,9 @@ fn of_counters(scopes: Vec<counted::Scoped>, source: String, user_share: Option<
     let part = |(scope, counted): counted::Scoped| match counted {
         Ok(counted) => {
             let verdict = verdict::of_counted(&counted, user_share);
-            Diagnosed { counted: Some(counted), verdict, ..Diagnosed::of(scope) }
+            Diagnosed { counted: Some(counted), verdict, ..Diagnosed::empty(scope) }
         }
-        Err(refused) => Diagnosed { refused: Some(refused), ..Diagnosed::of(scope) },
+        Err(refused) => Diagnosed { refused: Some(refused), ..Diagnosed::empty(scope) },
     };
     let parts = scopes.into_iter().map(part).collect();
     Diagnosis {

@@ -9,11 +9,10 @@ use hone_diagnose::model::{self, PAGE_BITS, Run};
 use hone_diagnose::perf::{self, Samples, Split};
 use hone_format::count;
 use hone_record::{
-    CodeSplit, Diagnosis, Evidence, Footprint, Lever, Watched, WatchedFunction, WatchedThread, demangled,
+    CodeSplit, Diagnosis, Evidence, Footprint, Remedy, Watched, WatchedFunction, WatchedThread, demangled,
 };
 
-use super::found::image;
-use super::notes_of;
+use super::found::{image, notes_of};
 
 /// Threads that are told alone.
 pub(super) const MOST_THREADS: usize = 8;
@@ -234,7 +233,7 @@ fn and(sum: WatchedThread, other: WatchedThread) -> WatchedThread {
 /// The lever that comes next, and how to get at it.
 pub(super) fn next(kernel_share: Option<f64>, emulated: &str) -> String {
     match kernel_share {
-        Some(share) if share >= KERNEL_FIRST => Lever::Kernel.words().to_owned(),
+        Some(share) if share >= KERNEL_FIRST => Remedy::Kernel.advice().to_owned(),
         _ => format!(
             "a run under the emulator, which says what is missed and whether a layout helps: {emulated}"
         ),

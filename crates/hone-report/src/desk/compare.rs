@@ -2,8 +2,8 @@
 
 use hone_record::{Comparison, Metric, SavedComparison, SavedEstimate, SavedFinding, SideBySide};
 
+use super::frame::{Around, Tab, document, link};
 use super::list::select;
-use super::{Around, Tab, document, link};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
@@ -85,8 +85,8 @@ fn sides_table(found: &SavedComparison, pages: [&str; 2]) -> Element {
         let cells = vec![
             Cell::words(link(page, &side.source)),
             Cell::number(&quantity::count(u64::from(side.windows))),
-            Cell::text(&super::when(side.from_unix_ms)),
-            Cell::text(&super::when(side.to_unix_ms)),
+            Cell::text(&super::frame::when(side.from_unix_ms)),
+            Cell::text(&super::frame::when(side.to_unix_ms)),
         ];
         table.row(el("span").class(class).text(name), cells);
     }

@@ -2,8 +2,8 @@
 
 use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Metric};
 
+use super::frame::{Around, Tab, document, link, link_to, when};
 use super::list::{encoded, select};
-use super::{Around, Tab, document, link, link_to, when};
 use crate::plot::over;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, figure as plotted, no_figure, paragraph, section};

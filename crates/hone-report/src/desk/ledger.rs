@@ -2,8 +2,8 @@
 
 use hone_record::{LedgerEntry, ShelfFilter};
 
+use super::frame::{Around, Tab, document, link, when};
 use super::list::{Pager, encoded, pages};
-use super::{Around, Tab, document, link, when};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};

@@ -2,7 +2,7 @@
 
 use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, Verdict};
 
-use super::{Around, Tab, document, link, link_to, when};
+use super::frame::{Around, Tab, document, link, link_to, when};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, section};

@@ -2,7 +2,7 @@
 
 use hone_record::ShelfRecord;
 
-use super::{Around, Tab, bar, document, link, link_to, skip, when};
+use super::frame::{Around, Tab, bar, document, link, link_to, skip, when};
 use crate::plot::mark;
 use crate::quantity;
 use crate::table::{Cell, Table};
@@ -16,7 +16,7 @@ pub fn in_desk(report: &str, of: &ShelfRecord) -> String {
     let above = Markup::default().with(skip()).with(bar(Tab::Records)).with(place(of)).into_string();
     // The first of each is the page's own: what comes from a record is escaped.
     report
-        .replacen("</style>", &format!("{}</style>", super::OWN_STYLE), 1)
+        .replacen("</style>", &format!("{}</style>", super::frame::OWN_STYLE), 1)
         .replacen("<body>", &format!("<body>{above}"), 1)
         .replacen("<main>", "<main id=\"main\" tabindex=\"-1\">", 1)
 }

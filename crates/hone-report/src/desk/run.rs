@@ -2,8 +2,8 @@
 
 use hone_record::{Metric, RunProgress, RunStage, RunState, ShelfRecord};
 
+use super::frame::{Around, Tab, document, link, link_to, script, when};
 use super::list::{encoded, state, table};
-use super::{Around, Tab, document, link, link_to, script, when};
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};

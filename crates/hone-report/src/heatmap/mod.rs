@@ -53,7 +53,7 @@ pub(crate) fn title(map: &Heatmap) -> String {
 pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
     let facts = map.sides.iter().enumerate().map(|(index, found)| {
         let text =
-            format!("{}: {}. Evidence: {}", words::side(map, index), found.title, found.evidence.words());
+            format!("{}: {}. Evidence: {}", words::side(map, index), found.title, found.evidence.label());
         el("p").class("under").text(&text)
     });
     let picture = el("div")

@@ -52,7 +52,7 @@ fn picture(map: &Heatmap, title_id: &str) -> Element {
                 &format!(
                     "{} of the execution; {}",
                     percent(found.share),
-                    found.evidence.words().split(" (").next().unwrap_or_default()
+                    found.evidence.label().split(" (").next().unwrap_or_default()
                 ),
             ))
             .children(cells(rows, left));

@@ -33,7 +33,7 @@ pub(super) fn side(map: &Heatmap, index: usize) -> String {
 
 pub(super) fn header(map: &Heatmap) -> Element {
     let facts = map.sides.iter().enumerate().map(|(index, found)| {
-        let text = format!("{}: {}. Evidence: {}", side(map, index), found.title, found.evidence.words());
+        let text = format!("{}: {}. Evidence: {}", side(map, index), found.title, found.evidence.label());
         el("p").class("under").text(&text)
     });
     el("header")

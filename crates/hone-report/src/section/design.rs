@@ -11,7 +11,7 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
     let design = &comparison.design;
     let mut facts = Vec::new();
     if let Some(change) = &comparison.change {
-        facts.push(format!("{} is {} with one change, {}.", comparison.b, comparison.a, change.words()));
+        facts.push(format!("{} is {} with one change, {}.", comparison.b, comparison.a, change.label()));
     }
     facts.extend(spread(comparison));
     facts.extend(comparison.one_layout_words());

@@ -42,7 +42,7 @@ pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
 
 fn told(diagnosis: &Diagnosis) -> Markup {
     Markup::default()
-        .with(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.words(), diagnosis.source)))
+        .with(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.label(), diagnosis.source)))
         .with(diagnosis.shifts.iter().map(shifted).collect::<Markup>())
         .with(slots(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(verdict).collect::<Markup>())
@@ -71,7 +71,7 @@ fn slots(diagnosis: &Diagnosis) -> Option<Element> {
         .chain([Category::SmtContention])
         .filter(|category| has(*category))
         .collect();
-    let titles = columns.iter().map(|category| Column::numbers(Markup::text(category.words())));
+    let titles = columns.iter().map(|category| Column::numbers(Markup::text(category.label())));
     let mut table =
         Table::new("Where the slots went", [Column::words("part")].into_iter().chain(titles).collect());
     for (scope, slots) in rows {
@@ -108,7 +108,7 @@ fn shifted(shift: &Shift) -> Element {
         let cells = [format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)];
         table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::number(&cell)).into());
     }
-    let words = shift.words().unwrap_or_else(|| "No category moved by half a point".to_owned());
+    let words = shift.sentence().unwrap_or_else(|| "No category moved by half a point".to_owned());
     el("div").child(table.finish()).child(paragraph(&format!("{words}.")))
 }
 
@@ -120,7 +120,7 @@ fn verdict(part: &Diagnosed) -> Option<Element> {
         .map(|most| format!(" It can save at most {most} of the CPU."))
         .unwrap_or_default();
     let words = format!("{scope}will a better layout help? {}.", verdict.likelihood);
-    let why = format!("{} ({}).{ceiling} Next: {}.", verdict.rule, verdict.source, verdict.next.words());
+    let why = format!("{} ({}).{ceiling} Next: {}.", verdict.rule, verdict.source, verdict.next.advice());
     Some(el("div").child(el("h3").text(&words)).child(paragraph(&why)))
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn curve(found: &Curve) -> Element {
 
 /// Of a diagnosis.
 pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
-    let moved = found.shifts.first().and_then(hone_record::Shift::words).map(|words| format!("{words}."));
+    let moved = found.shifts.first().and_then(hone_record::Shift::sentence).map(|words| format!("{words}."));
     header("Diagnosis", &found.source).children(moved.map(|words| el("p").class("sentence").text(&words)))
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn story(story: &Story) -> Element {
         .zip(last)
         .map(|(first, last)| format!(" · {} to {}", quantity::date_utc(first), quantity::date_utc(last)));
     let saving = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref());
-    let saving = saving.map(|saving| paragraph(&format!("{}. {}", saving.words(), saving.how)));
+    let saving = saving.map(|saving| paragraph(&format!("{}. {}", saving.sentence(), saving.how)));
     header("What was tried, and what came of it", &story.title)
         .child(el("p").class("sentence").text(&story.sentence()))
         .children(saving)

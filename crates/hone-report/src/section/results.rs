@@ -243,7 +243,7 @@ fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     if let Some(climb) = comparison.workload.climb() {
         let why = format!(
             "The load climbs until {} breaks, so the windows had no load in common.",
-            climb.slo.words()
+            climb.slo.label()
         );
         return no_figure(title, &why);
     }

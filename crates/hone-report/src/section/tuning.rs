@@ -66,7 +66,7 @@ fn seen(first: &BatchState) -> Element {
 
 /// Why each change was tried, what was hoped of it, what came, and what it is worth beside the others.
 pub(crate) fn choices(tuning: &Tuning) -> Element {
-    let told = Tuned::of(tuning);
+    let told = Tuned::from_tuning(tuning);
     let columns = vec![
         Column::words("change"),
         Column::words("why"),

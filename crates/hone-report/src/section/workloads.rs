@@ -156,7 +156,7 @@ fn schedule(schedule: &Schedule) -> String {
             format!(
                 "climb to {}, until {} breaks",
                 quantity::plain(climb.to_requests_per_s),
-                climb.slo.words()
+                climb.slo.label()
             )
         }
         Schedule::Replay { source, arrivals, .. } => {

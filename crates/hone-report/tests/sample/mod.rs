@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use hone_record::{
     Altitude, BatchState, Chapter, CodeLayout, Decision, Diagnosed, Diagnosis, Evidence, Expectation,
     Footprint, Foretold, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection,
-    HeatSet, HeatSource, Heatmap, Hope, LayoutVerdict, LedgerEntry, Lever, Likelihood, Missed, ProofStep,
-    RecordRef, RecordRole, Story, Together, Tuning, TuningStep, WindowRow,
+    HeatSet, HeatSource, Heatmap, Hope, LayoutVerdict, LedgerEntry, Likelihood, Missed, ProofStep, RecordRef,
+    RecordRole, Remedy, Story, Together, Tuning, TuningStep, WindowRow,
 };
 use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
@@ -786,14 +786,17 @@ pub(crate) fn story() -> Story {
                 .filter(|(_, role, _)| *role == wanted)
                 .map(|(.., window)| window.clone())
                 .collect();
-            BatchState::of(&of)
+            BatchState::from_windows(&of)
         };
         Chapter {
             line: Some(place + 1),
             entry: chapter_entry(place, |_| "ab".repeat(32)),
             before: state(RecordRole::Before),
             after: state(RecordRole::After),
-            windows: windows.iter().map(|(path, role, window)| WindowRow::of(path, *role, window)).collect(),
+            windows: windows
+                .iter()
+                .map(|(path, role, window)| WindowRow::from_window(path, *role, window))
+                .collect(),
         }
     });
     let host = LedgerEntry {
@@ -851,7 +854,7 @@ fn tried_step(
         window.facts.socket_bytes = Some(hone_record::SocketBytes { sent: sent as u64, received: 100_000 });
         states[usize::from(role == RecordRole::After)].push(window);
     }
-    let [before, after] = states.map(|windows| BatchState::of(&windows));
+    let [before, after] = states.map(|windows| BatchState::from_windows(&windows));
     ProofStep {
         change: change.to_owned(),
         words: vec![format!("{change}: as it is -> <so>")],
@@ -1008,12 +1011,12 @@ pub(crate) fn diagnosis() -> Diagnosis {
         rule: "pressure on instruction fetch: 12.5 misses of a 32 KiB L1i".to_owned(),
         source: "BOLT's documentation".to_owned(),
         ceiling_percent: Some(64.0),
-        next: Lever::Layout,
+        next: Remedy::Layout,
     };
     let part = |scope: &str, verdict| Diagnosed {
         layout: Some(layout([12.5, 3.25, 2.0], 124.0, 61)),
         verdict,
-        ..Diagnosed::of(Some(scope.to_owned()))
+        ..Diagnosed::empty(Some(scope.to_owned()))
     };
     Diagnosis {
         evidence: Evidence::Simulated,

@@ -325,7 +325,7 @@ impl Session<'_> {
 
     fn judged(&self, found: ProofStep, comparison: Comparison, loads: [&Workload; 2]) -> Result<ProofStep> {
         let [before, after] = windows(self.folder, &comparison)?;
-        let states = [BatchState::of(&before), BatchState::of(&after)];
+        let states = [BatchState::from_windows(&before), BatchState::from_windows(&after)];
         let records_per_s = loads[1].requests_per_s * f64::from(loads[1].records_per_batch);
         let mut guards = guards(&states, records_per_s);
         guards.extend(found.foretold.as_ref().and_then(|said| said.guard(&states[0], &states[1])));

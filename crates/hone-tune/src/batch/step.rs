@@ -130,7 +130,7 @@ impl Step {
         let changes = self.changes(engine)?;
         let removed = self.removed(engine)?;
         let removed = removed.iter().map(|(name, was)| format!("client.{name}: {was} -> not set"));
-        Ok(changes.iter().map(Change::words).chain(removed).collect())
+        Ok(changes.iter().map(Change::label).chain(removed).collect())
     }
 
     /// The load with this step.
@@ -253,7 +253,7 @@ pub fn promise(changes: &[Change]) -> Option<String> {
     let (change, promise) = told;
     Some(format!(
         "{} changes {promise}: before and after are two durability classes, and that is part of the question",
-        change.words()
+        change.label()
     ))
 }
 

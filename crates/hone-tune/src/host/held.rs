@@ -8,7 +8,7 @@ use hone_experiment::ending::NotItsOwn;
 use hone_experiment::guard;
 use hone_experiment::progress::alarm;
 use hone_host::change::ChangeError;
-use hone_host::commit::{self, Applied, CommitError, Order, TakenBack};
+use hone_host::commit::{self, Applied, ChangeRequest, CommitError, TakenBack};
 
 use super::candidate::Candidate;
 
@@ -32,7 +32,7 @@ pub enum NotSet {
 impl Held {
     /// Sets a candidate for `within`, in the name of a run.
     pub fn set(root: &Path, candidate: &Candidate, run: &str, within: Duration) -> Result<Self, NotSet> {
-        let order = Order {
+        let order = ChangeRequest {
             profile: run.to_owned(),
             steps: candidate.steps(),
             disks: candidate.disks.clone(),

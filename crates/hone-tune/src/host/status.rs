@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hone_host::block_latency::{self, Device, Seen};
+use hone_host::block_latency::{self, BlockLatencies, Device};
 use hone_host::commit;
 use hone_host::disks::{DataPath, Disk};
-use hone_host::held::{Held, held};
+use hone_host::held::{OpenChange, held};
 use hone_host::kernel::{Files, Kernel as _, plain_value};
-use hone_host::knob::{Family, KNOBS, Knob, Place};
+use hone_host::knob::{DeviceKnob, Family, KNOBS, Knob};
 use hone_host::latency::{self, Latency, Times};
 use hone_host::origin::{self, Origin};
 use hone_host::relevance::{self, Facts};
@@ -54,21 +54,21 @@ pub fn status(disks: &DiskChoice, root: &Path, watch_s: u64, fsync: Option<&Path
     })
 }
 
-fn places(knob: &'static Knob, data: &DataPath) -> Vec<Place> {
+fn places(knob: &'static Knob, data: &DataPath) -> Vec<DeviceKnob> {
     match knob.family {
-        Family::Sysctl | Family::HugePages => vec![Place::new(knob, None)],
-        Family::Queue => data.disks.iter().map(|disk| Place::new(knob, Some(&disk.name))).collect(),
-        Family::TopQueue => data.top.iter().map(|top| Place::new(knob, Some(top))).collect(),
+        Family::Sysctl | Family::HugePages => vec![DeviceKnob::new(knob, None)],
+        Family::Queue => data.disks.iter().map(|disk| DeviceKnob::new(knob, Some(&disk.name))).collect(),
+        Family::TopQueue => data.top.iter().map(|top| DeviceKnob::new(knob, Some(top))).collect(),
     }
 }
 
-fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> KnobSeen {
+fn seen(files: &Files, place: &DeviceKnob, origins: &[Origin], facts: &Facts) -> KnobSeen {
     let path = place.path();
     KnobSeen {
         title: place.title(),
         value: files.read(&path).ok().map(|text| plain_value(&text)),
         default: place.usual(files),
-        set_by: origin::of(origins, &path).cloned(),
+        set_by: origin::ruling(origins, &path).cloned(),
         effect: place.knob.effect,
         about: place.knob.about,
         advice: place.knob.advice,
@@ -82,7 +82,7 @@ fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> Knob
 struct Watched {
     latency: Option<Latency>,
     timers: Option<Times>,
-    blocks: Option<Seen>,
+    blocks: Option<BlockLatencies>,
     no_blocks: Option<String>,
 }
 
@@ -109,7 +109,7 @@ fn watched(files: &Files, root: &Path, seconds: u64, data: &DataPath, facts: &Fa
 fn watching_blocks(
     data: &DataPath,
     over: Duration,
-) -> Option<std::thread::JoinHandle<std::io::Result<Seen>>> {
+) -> Option<std::thread::JoinHandle<std::io::Result<BlockLatencies>>> {
     let device =
         |disk: &Disk| Some(Device { name: disk.name.clone(), number: disk.identity.number.clone()? });
     let devices: Vec<Device> = data.disks.iter().filter_map(device).collect();
@@ -117,7 +117,7 @@ fn watching_blocks(
     is_asked.then(|| std::thread::spawn(move || block_latency::watch(&devices, over, &interrupt::requested)))
 }
 
-fn change(held: &Held) -> Change {
+fn change(held: &OpenChange) -> Change {
     let drifted = held.attributes.iter().filter(|attribute| attribute.has_drifted());
     Change {
         id: held.id.clone(),

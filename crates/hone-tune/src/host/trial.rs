@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hone_compare::{BASELINE, RoundPlan, StallPair, TWIN, judge_stalls};
-use hone_host::commit::{self, Order, Turn};
+use hone_host::commit::{self, ChangeRequest, Turn};
 use hone_host::kernel::Files;
 use hone_host::under_load::UnderLoad;
 use hone_load::Security;
@@ -409,10 +409,10 @@ impl Session<'_> {
                 verdict,
                 decision: if verdict == Verdict::Better { Decision::Accepted } else { Decision::Rejected },
                 why: hone_report::verdict::sentence(&comparison),
-                before: BatchState::of(&before),
-                after: BatchState::of(&after),
-                stalls_before: StallCounts::of(&before),
-                stalls_after: StallCounts::of(&after),
+                before: BatchState::from_windows(&before),
+                after: BatchState::from_windows(&after),
+                stalls_before: StallCounts::from_windows(&before),
+                stalls_after: StallCounts::from_windows(&after),
                 stalls,
                 writing_ms_max,
                 comparison,
@@ -487,7 +487,7 @@ impl Session<'_> {
 
     fn leave_in_force(&self, all: &Candidate, keep_s: u64) -> Result<String> {
         let root = &self.asked.root;
-        let order = Order {
+        let order = ChangeRequest {
             profile: format!("what helped of {}", self.asked.profile),
             steps: all.steps(),
             disks: all.disks.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hone_host::doctor::examine;
-use hone_host::tools::{KNOWN_TOOLS, KnownTool, Place, Surroundings, ToolFinding, rustc_llvm_major};
+use hone_host::tools::{KNOWN_TOOLS, KnownTool, Surroundings, ToolFinding, ToolFolders, rustc_llvm_major};
 use hone_record::ToolReceipt;
 use hone_tool::{Call, Runner as _, System, Tool};
 
@@ -61,8 +61,8 @@ fn locate(known: &KnownTool, rustc_llvm: Option<u32>, beside: &[PathBuf]) -> Opt
     let receipt = |program: &String| {
         let tool = Tool::new(program, &variable).version_args(known.version_args);
         let found = match known.place {
-            Place::BesideRustc => tool.locate_beside(beside),
-            Place::Path => tool.locate(&[]),
+            ToolFolders::BesideRustc => tool.locate_beside(beside),
+            ToolFolders::Path => tool.locate(&[]),
         };
         found.ok()?.receipt().ok()
     };

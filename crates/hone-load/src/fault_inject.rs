@@ -31,7 +31,7 @@ const API_VERSIONS: i16 = 18;
 
 /// What is done to a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum InjectedFault {
     /// No frame at all.
     Noise,
     /// A frame whose content is noise.
@@ -57,21 +57,21 @@ enum Kind {
     CutAnswers,
 }
 
-const KINDS: [Kind; 14] = [
-    Kind::Noise,
-    Kind::FramedNoise,
-    Kind::NegativeLength,
-    Kind::Oversized,
-    Kind::UnknownApi,
-    Kind::UnknownVersion,
-    Kind::LyingText,
-    Kind::LyingList,
-    Kind::UnknownTopic,
-    Kind::ProduceToUnknown,
-    Kind::ProduceNoise,
-    Kind::FetchFromUnknown,
-    Kind::CutRequest,
-    Kind::CutAnswers,
+const FAULTS: [InjectedFault; 14] = [
+    InjectedFault::Noise,
+    InjectedFault::FramedNoise,
+    InjectedFault::NegativeLength,
+    InjectedFault::Oversized,
+    InjectedFault::UnknownApi,
+    InjectedFault::UnknownVersion,
+    InjectedFault::LyingText,
+    InjectedFault::LyingList,
+    InjectedFault::UnknownTopic,
+    InjectedFault::ProduceToUnknown,
+    InjectedFault::ProduceNoise,
+    InjectedFault::FetchFromUnknown,
+    InjectedFault::CutRequest,
+    InjectedFault::CutAnswers,
 ];
 
 /// What came of it.
@@ -91,52 +91,52 @@ pub struct Provoked {
 pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<Provoked, LoadError> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut provoked = Provoked::default();
-    for (turn, kind) in KINDS.iter().cycle().enumerate() {
-        if turn >= KINDS.len() && !goes_on() {
+    for (turn, fault) in FAULTS.iter().cycle().enumerate() {
+        if turn >= FAULTS.len() && !goes_on() {
             break;
         }
         let stream = connect(address, LIMIT)?;
         provoked.connections += 1;
-        provoked.answered += u64::from(one(stream, *kind, &bytes_of(*kind, &mut random)));
+        provoked.answered += u64::from(one(stream, *fault, &bytes_of(*fault, &mut random)));
         std::thread::sleep(EVERY);
     }
     Ok(provoked)
 }
 
 /// Whether something was answered. That a write fails is the broker's right.
-fn one(mut stream: TcpStream, kind: Kind, bytes: &[u8]) -> bool {
-    let is_cut = matches!(kind, Kind::CutRequest | Kind::CutAnswers);
+fn one(mut stream: TcpStream, fault: InjectedFault, bytes: &[u8]) -> bool {
+    let is_cut = matches!(fault, InjectedFault::CutRequest | InjectedFault::CutAnswers);
     if stream.set_read_timeout(Some(ANSWER_LIMIT)).is_err() || stream.write_all(bytes).is_err() || is_cut {
         return false;
     }
     stream.read(&mut [0; 512]).is_ok_and(|length| length > 0)
 }
 
-fn bytes_of(kind: Kind, random: &mut ChaCha8Rng) -> Vec<u8> {
+fn bytes_of(fault: InjectedFault, random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut noise = vec![0; 16 + (random.next_u32() % 200) as usize];
     random.fill_bytes(&mut noise);
-    match kind {
-        Kind::Noise => noise,
-        Kind::FramedNoise => framed(&noise),
-        Kind::NegativeLength => [&(-7_i32).to_be_bytes()[..], &noise].concat(),
-        Kind::Oversized => [&i32::MAX.to_be_bytes()[..], &noise].concat(),
-        Kind::UnknownApi => request(9_999, 0, &noise),
-        Kind::UnknownVersion => request(API_VERSIONS, 99, &[]),
-        Kind::LyingText => {
+    match fault {
+        InjectedFault::Noise => noise,
+        InjectedFault::FramedNoise => framed(&noise),
+        InjectedFault::NegativeLength => [&(-7_i32).to_be_bytes()[..], &noise].concat(),
+        InjectedFault::Oversized => [&i32::MAX.to_be_bytes()[..], &noise].concat(),
+        InjectedFault::UnknownApi => request(9_999, 0, &noise),
+        InjectedFault::UnknownVersion => request(API_VERSIONS, 99, &[]),
+        InjectedFault::LyingText => {
             request(METADATA, 4, &[&1_i32.to_be_bytes()[..], &i16::MAX.to_be_bytes(), b"short"].concat())
         }
-        Kind::LyingList => request(METADATA, 4, &[&i32::MAX.to_be_bytes()[..], &text("t")].concat()),
-        Kind::UnknownTopic => {
+        InjectedFault::LyingList => request(METADATA, 4, &[&i32::MAX.to_be_bytes()[..], &text("t")].concat()),
+        InjectedFault::UnknownTopic => {
             request(METADATA, 4, &[&1_i32.to_be_bytes()[..], &text(NOBODYS_TOPIC), &[0]].concat())
         }
-        Kind::ProduceToUnknown => request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &[0; 70])),
-        Kind::ProduceNoise => request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &noise)),
-        Kind::FetchFromUnknown => request(FETCH, 4, &fetch(NOBODYS_TOPIC)),
-        Kind::CutRequest => {
+        InjectedFault::ProduceToUnknown => request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &[0; 70])),
+        InjectedFault::ProduceNoise => request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &noise)),
+        InjectedFault::FetchFromUnknown => request(FETCH, 4, &fetch(NOBODYS_TOPIC)),
+        InjectedFault::CutRequest => {
             let whole = request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &[7; 2_000]));
             whole[..whole.len() / 2].to_vec()
         }
-        Kind::CutAnswers => request(API_VERSIONS, 0, &[]).repeat(50),
+        InjectedFault::CutAnswers => request(API_VERSIONS, 0, &[]).repeat(50),
     }
 }
 
@@ -187,29 +187,29 @@ mod tests {
     use std::net::TcpListener;
 
     /// What stands behind the header of a request.
-    fn body(kind: Kind) -> bytes::Bytes {
-        let bytes = bytes_of(kind, &mut ChaCha8Rng::seed_from_u64(1));
+    fn body(fault: InjectedFault) -> bytes::Bytes {
+        let bytes = bytes_of(fault, &mut ChaCha8Rng::seed_from_u64(1));
         bytes::Bytes::copy_from_slice(&bytes[4 + 8 + 2 + CLIENT_ID.len()..])
     }
 
     #[test]
     fn requests_for_a_topic_of_nobody_are_requests() {
-        let mut bytes = body(Kind::UnknownTopic);
+        let mut bytes = body(InjectedFault::UnknownTopic);
         let metadata = MetadataRequest::decode(&mut bytes, 4).unwrap();
         let name = metadata.topics.unwrap()[0].name.clone().unwrap();
         assert_eq!((name.0.as_str(), metadata.allow_auto_topic_creation), (NOBODYS_TOPIC, false));
         assert!(bytes.is_empty());
-        let mut bytes = body(Kind::ProduceToUnknown);
+        let mut bytes = body(InjectedFault::ProduceToUnknown);
         let produce = ProduceRequest::decode(&mut bytes, 3).unwrap();
         assert_eq!((produce.topic_data[0].name.0.as_str(), produce.acks), (NOBODYS_TOPIC, 1));
         assert!(bytes.is_empty());
-        let mut bytes = body(Kind::FetchFromUnknown);
+        let mut bytes = body(InjectedFault::FetchFromUnknown);
         let fetch = FetchRequest::decode(&mut bytes, 4).unwrap();
         assert_eq!(fetch.topics[0].topic.0.as_str(), NOBODYS_TOPIC);
         assert!(bytes.is_empty());
-        assert!(MetadataRequest::decode(&mut body(Kind::LyingText), 4).is_err());
+        assert!(MetadataRequest::decode(&mut body(InjectedFault::LyingText), 4).is_err());
         // Not by the decoder, which reserves room for as many entries as it is told.
-        assert_eq!(body(Kind::LyingList)[..4], i32::MAX.to_be_bytes());
+        assert_eq!(body(InjectedFault::LyingList)[..4], i32::MAX.to_be_bytes());
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         let hears = std::thread::spawn(move || {
             let mut heard = 0;
             // It says something to each, takes what comes, and goes.
-            for stream in listener.incoming().take(KINDS.len()) {
+            for stream in listener.incoming().take(FAULTS.len()) {
                 let mut stream = stream.unwrap();
                 let _ = stream.write_all(b"what?");
                 heard += usize::from(stream.read(&mut [0; 64]).is_ok_and(|length| length > 0));
@@ -227,9 +227,9 @@ mod tests {
             heard
         });
         let found = provoke(&address, 1, || false).unwrap();
-        assert_eq!(found.connections, KINDS.len() as u64);
+        assert_eq!(found.connections, FAULTS.len() as u64);
         assert!(found.answered > 0);
-        assert!(hears.join().unwrap() >= KINDS.len() - 2);
+        assert!(hears.join().unwrap() >= FAULTS.len() - 2);
         let gone = provoke(&address, 1, || true).unwrap_err();
         assert!(matches!(gone, LoadError::Connect { .. }), "{gone}");
     }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use hone_record::Workload;
 use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResponse};
 
-use crate::admin::{Admin, TopicLayout, TopicNow};
+use crate::admin::{Admin, TopicLayout, TopicNow, remember};
 use crate::connection::Connection;
 use crate::error::LoadError;
 use crate::frames::{Pool, Producer, pools};
-use crate::security::Door;
+use crate::security::Access;
 
 /// Time for each step of reaching a broker. A broker that is there answers in milliseconds.
 const STEP_LIMIT: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ pub(crate) struct Post {
 
 /// What the engine wants.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct ReconnectRequest {
     pub posts: Vec<Post>,
     /// The old producer can't go on: another id is needed.
     pub new_producer: bool,
@@ -75,8 +75,8 @@ pub(crate) enum News {
 
 /// Carries orders out.
 #[derive(Debug)]
-pub(crate) struct Steward {
-    door: Door,
+pub(crate) struct Reconnector {
+    access: Access,
     /// Where to ask, the last one that answered first.
     addresses: Vec<String>,
     topic: String,
@@ -86,10 +86,10 @@ pub(crate) struct Steward {
     pools: Vec<Arc<Pool>>,
 }
 
-impl Steward {
-    pub(crate) fn new(workload: &Workload, address: &str, topic: &str, door: Door) -> Self {
+impl Reconnector {
+    pub(crate) fn new(workload: &Workload, address: &str, topic: &str, access: Access) -> Self {
         Self {
-            door,
+            access,
             addresses: vec![address.to_owned()],
             topic: topic.to_owned(),
             workload: workload.clone(),
@@ -100,7 +100,7 @@ impl Steward {
 
     /// Everything that the first stretch needs; here a broker that can't be reached is an error.
     pub(crate) fn first(&mut self, layout: &TopicLayout) -> Result<Vec<Outfit>, LoadError> {
-        self.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
+        remember(&mut self.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
         if self.workload.idempotent {
             self.producer = Some(self.new_producer()?);
         }
@@ -111,19 +111,11 @@ impl Steward {
             // With more connections than partitions that are to be kept in order, some have nothing to do.
             let connection = match post.partitions.as_slice() {
                 [] => None,
-                _ => Some(Connection::open(&self.door, &post.address, FIRST_LIMIT)?),
+                _ => Some(Connection::open(&self.access, &post.address, FIRST_LIMIT)?),
             };
             Ok(Outfit { address: post.address, pool: Some(pool), connection })
         };
         posts.into_iter().zip(pools).map(outfit).collect()
-    }
-
-    fn remember(&mut self, brokers: impl IntoIterator<Item = String>) {
-        for address in brokers {
-            if !self.addresses.contains(&address) {
-                self.addresses.push(address);
-            }
-        }
     }
 
     /// Requests for each post; the same ones for posts with the same partitions.
@@ -149,7 +141,7 @@ impl Steward {
     }
 
     /// Serves until the engine is gone.
-    fn serve(mut self, orders: &Receiver<Order>, news: &Sender<News>) {
+    fn serve(mut self, orders: &Receiver<ReconnectRequest>, news: &Sender<News>) {
         while let Ok(order) = orders.recv() {
             let told = self.carry_out(&order).unwrap_or_else(|error| News::Away(in_words(&error)));
             if news.send(told).is_err() {
@@ -158,7 +150,7 @@ impl Steward {
         }
     }
 
-    fn carry_out(&mut self, order: &Order) -> Result<News, LoadError> {
+    fn carry_out(&mut self, order: &ReconnectRequest) -> Result<News, LoadError> {
         let (layout, leaderless) = match self.ask()? {
             (TopicNow::Led { layout, leaderless }, _) => (layout, leaderless),
             (TopicNow::Unknown(error), silent) if is_missing(error) => {
@@ -180,7 +172,7 @@ impl Steward {
             let connection = if stays || post.partitions.is_empty() {
                 None
             } else {
-                let opened = Connection::open(&self.door, &post.address, STEP_LIMIT);
+                let opened = Connection::open(&self.access, &post.address, STEP_LIMIT);
                 opened.map_err(|error| trouble = Some(in_words(&error))).ok()
             };
             let same = before.is_some_and(|before| before.partitions == post.partitions);
@@ -199,12 +191,12 @@ impl Steward {
         while index < self.addresses.len() {
             match self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic)) {
                 Ok((TopicNow::Unknown(error), brokers)) => {
-                    self.remember(brokers);
+                    remember(&mut self.addresses, brokers);
                     // Another error than that there is no such topic says that there is one.
                     unknown = unknown.filter(|told| !is_missing(told)).or(Some(error));
                 }
                 Ok((led, brokers)) => {
-                    self.remember(brokers);
+                    remember(&mut self.addresses, brokers);
                     self.addresses.swap(0, index);
                     return Ok((led, failed.is_some()));
                 }
@@ -219,7 +211,7 @@ impl Steward {
     }
 
     fn admin(&self, index: usize) -> Result<Admin, LoadError> {
-        let mut admin = Admin::enter(&self.addresses[index], self.door.clone(), STEP_LIMIT)?;
+        let mut admin = Admin::enter(&self.addresses[index], self.access.clone(), STEP_LIMIT)?;
         admin.limit_answers(STEP_LIMIT)?;
         Ok(admin)
     }
@@ -254,13 +246,8 @@ fn producer(admin: &mut Admin) -> Result<Producer, LoadError> {
 
 /// An error with its causes.
 fn in_words(error: &LoadError) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        words.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    words
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// Which connection goes where. Who goes to a leader already stays; every leader gets at least one, and the rest are
@@ -310,28 +297,28 @@ fn assign(before: &[Post], lanes: usize, layout: &TopicLayout, apart: bool) -> V
         .collect()
 }
 
-/// The engine's end of a steward, whose thread is started by the first order.
+/// The engine's end of a reconnector, whose thread is started by the first order.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    resting: Option<Box<Steward>>,
-    line: Option<(Sender<Order>, Receiver<News>)>,
+pub(crate) struct ReconnectThread {
+    resting: Option<Box<Reconnector>>,
+    line: Option<(Sender<ReconnectRequest>, Receiver<News>)>,
     /// An order is being carried out.
     pub busy: bool,
 }
 
-impl Desk {
-    pub(crate) fn new(steward: Steward) -> Self {
-        Self { resting: Some(Box::new(steward)), line: None, busy: false }
+impl ReconnectThread {
+    pub(crate) fn new(reconnector: Reconnector) -> Self {
+        Self { resting: Some(Box::new(reconnector)), line: None, busy: false }
     }
 
     /// Hands an order over. `false`: this machine has no thread for it.
-    pub(crate) fn give(&mut self, order: Order) -> bool {
-        if let Some(steward) = self.resting.take() {
+    pub(crate) fn give(&mut self, order: ReconnectRequest) -> bool {
+        if let Some(reconnector) = self.resting.take() {
             let (to, orders) = channel();
             let (news, from) = channel();
             let started = std::thread::Builder::new()
                 .name("steward".to_owned())
-                .spawn(move || steward.serve(&orders, &news));
+                .spawn(move || reconnector.serve(&orders, &news));
             if started.is_err() {
                 return false;
             }

@@ -15,7 +15,7 @@ pub struct Slo {
 
 impl Slo {
     /// The promise for people: `p99 <= 10 ms`.
-    pub fn words(self) -> String {
+    pub fn label(self) -> String {
         let (value, unit) = match self.latency_us {
             us if us >= 1e6 => (us / 1e6, "s"),
             us if us >= 1e3 => (us / 1e3, "ms"),
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_promise_in_words() {
-        let words = |quantile, latency_us| Slo { quantile, latency_us }.words();
+        let words = |quantile, latency_us| Slo { quantile, latency_us }.label();
         assert_eq!(words(0.99, 10_000.0), "p99 <= 10 ms");
         assert_eq!(words(0.999, 2_500_000.0), "p99.9 <= 2.5 s");
         assert_eq!(words(0.5, 250.0), "p50 <= 250 µs");

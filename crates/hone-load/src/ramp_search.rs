@@ -17,18 +17,18 @@ struct Stair {
     due: u64,
     failed: u64,
     /// Made when the step begins: most of a climb is never climbed.
-    seen: Option<Box<Seen>>,
+    times: Option<Box<StepTimes>>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct StepTimes {
     latency: Hdr,
     lag: Hdr,
 }
 
 impl Stairs {
     pub(crate) fn new(climb: Climb, from_requests_per_s: f64) -> Self {
-        let stair = |requests_per_s| Stair { requests_per_s, due: 0, failed: 0, seen: None };
+        let stair = |requests_per_s| Stair { requests_per_s, due: 0, failed: 0, times: None };
         Self {
             climb,
             stride_ns: climb.stride_s() * 1e9,
@@ -49,14 +49,14 @@ impl Stairs {
 
     pub(crate) fn late(&mut self, due_ns: u64, lateness_ns: u64) {
         if let Some(stair) = self.at(due_ns) {
-            stair.seen.get_or_insert_default().lag.record_ns(lateness_ns);
+            stair.times.get_or_insert_default().lag.record_ns(lateness_ns);
         }
     }
 
     pub(crate) fn ended(&mut self, due_ns: u64, latency_ns: u64, is_failed: bool) {
         if let Some(stair) = self.at(due_ns) {
             stair.failed += u64::from(is_failed);
-            stair.seen.get_or_insert_default().latency.record_ns(latency_ns);
+            stair.times.get_or_insert_default().latency.record_ns(latency_ns);
         }
     }
 
@@ -67,17 +67,17 @@ impl Stairs {
 
     /// Those steps. What has not ended by then counts as longer than all that has.
     pub(crate) fn until(&self, now_ns: u64) -> Vec<ClimbStep> {
-        self.told(&self.steps[..self.whole(now_ns)])
+        self.climb_steps(&self.steps[..self.whole(now_ns)])
     }
 
-    fn told(&self, steps: &[Stair]) -> Vec<ClimbStep> {
-        steps.iter().map(|stair| stair.told(self.climb.slo.quantile)).collect()
+    fn climb_steps(&self, steps: &[Stair]) -> Vec<ClimbStep> {
+        steps.iter().map(|stair| stair.climb_step(self.climb.slo.quantile)).collect()
     }
 
     /// Whether the promise is broken for good behind so many steps.
     pub(crate) fn is_over(&self, whole: usize) -> bool {
         let last = whole.saturating_sub(STEPS_BEYOND)..whole;
-        self.climb.is_over(&self.told(&self.steps[last]))
+        self.climb.is_over(&self.climb_steps(&self.steps[last]))
     }
 
     /// The outcome of a window that ended then. One in which the promise never broke is steady, and tells no capacity.
@@ -88,7 +88,7 @@ impl Stairs {
             Reading::NothingHeld => Outcome::Failed {
                 reason: format!(
                     "{} broke at the first step already, {:.0} requests/s: begin lower",
-                    slo.words(),
+                    slo.label(),
                     self.steps.first().map_or(0.0, |first| first.requests_per_s)
                 ),
             },
@@ -103,16 +103,16 @@ impl Stairs {
 const NOT_ENDED_US: f64 = 1e12;
 
 impl Stair {
-    fn told(&self, quantile: f64) -> ClimbStep {
+    fn climb_step(&self, quantile: f64) -> ClimbStep {
         let (requests_per_s, requests, failed_requests) = (self.requests_per_s, self.due, self.failed);
         let step = ClimbStep { requests_per_s, requests, failed_requests, ..ClimbStep::default() };
-        let Some(seen) = &self.seen else {
+        let Some(times) = &self.times else {
             return ClimbStep { latency_us: if requests > 0 { NOT_ENDED_US } else { 0.0 }, ..step };
         };
-        let missing = requests.saturating_sub(seen.latency.count());
+        let missing = requests.saturating_sub(times.latency.count());
         ClimbStep {
-            latency_us: seen.latency.quantile_us_with_longer(quantile, missing).unwrap_or(NOT_ENDED_US),
-            generator_lag_us: seen.lag.quantile_us(quantile).unwrap_or(0.0),
+            latency_us: times.latency.quantile_us_with_longer(quantile, missing).unwrap_or(NOT_ENDED_US),
+            generator_lag_us: times.lag.quantile_us(quantile).unwrap_or(0.0),
             ..step
         }
     }

@@ -11,7 +11,7 @@ const APART: u32 = 44;
 
 impl Moved {
     /// What the new places of an object would do to what ran. `None` where no window of the order was recorded.
-    pub fn foretell(&self, run: &Run, object: u32, source: String) -> Option<Foretelling> {
+    pub fn predict(&self, run: &Run, object: u32, source: String) -> Option<Foretelling> {
         let moved = self.run(run, object);
         let (before, now) = (replayed(run), replayed(&moved));
         if before.instructions == 0 {

@@ -51,12 +51,12 @@ const PROMISES: [(&str, &str); 29] = [
 
 /// What a setting promises; `None` for one that promises nothing.
 fn promise_of(setting: &str) -> Option<&'static str> {
-    let setting = format!(" {} ", words(setting));
+    let setting = format!(" {} ", lower_case_words(setting));
     PROMISES.iter().find(|(key, _)| setting.contains(&format!(" {key} "))).map(|(_, promise)| *promise)
 }
 
 /// Lower-case words with a space between them; a capital behind a small letter begins a word.
-fn words(name: &str) -> String {
+fn lower_case_words(name: &str) -> String {
     let mut found = String::new();
     let mut before = ' ';
     for letter in name.chars() {
@@ -97,7 +97,7 @@ impl Workload {
                 .map(|(_, value)| value.as_str()),
         };
         let none = |value: &str| ["0", "none", "no", "noresponse", "fireandforget"].contains(&value);
-        let plain = |value: &str| words(value).replace(' ', "");
+        let plain = |value: &str| lower_case_words(value).replace(' ', "");
         of_client.map_or(self.acks == 0, |value| none(&plain(value)))
     }
 
@@ -167,7 +167,7 @@ impl Comparison {
             (_, Some(b)) if b.acks != self.workload.acks => {
                 Some((format!("acks={} in A, acks={} in B", self.workload.acks, b.acks), ACKNOWLEDGED))
             }
-            (Some(change), _) => change.promise().map(|promise| (change.words(), promise)),
+            (Some(change), _) => change.promise().map(|promise| (change.label(), promise)),
             _ => None,
         };
         if let Some((what, promise)) = asked {

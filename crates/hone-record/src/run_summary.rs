@@ -97,8 +97,8 @@ pub const STORY_QUANTILES: [(&str, f64); 6] =
 
 impl WindowRow {
     /// The figures of a window.
-    pub fn of(path: &str, role: RecordRole, window: &Window) -> Self {
-        let state = BatchState::of(std::slice::from_ref(window));
+    pub fn from_window(path: &str, role: RecordRole, window: &Window) -> Self {
+        let state = BatchState::from_windows(std::slice::from_ref(window));
         Self {
             path: path.to_owned(),
             role,

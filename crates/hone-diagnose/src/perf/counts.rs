@@ -1,10 +1,10 @@
-//! Samples, added up by thread and place.
+//! Adds samples up by thread and place while they are read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use super::Samples;
 use super::head::Head;
-use super::record::{Mode, Sample, Told};
+use super::record::{Mode, ProcessEvent, Sample};
+use super::samples::{Lying, Samples, Thread, is_file};
 use super::space::Spaces;
 
 /// Places that are told apart; code of some hundred megabytes has fewer.
@@ -14,125 +14,8 @@ const MOST_THREADS: usize = 200_000;
 /// Files, and what else has a name, that are.
 const MOST_PATHS: usize = 200_000;
 
-/// Where a sample lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Lying {
-    /// At an offset in a file or in something else that was mapped: the index of its path.
-    Mapped(u32, u64),
-    /// In user mode, and nothing was known to be mapped at this address.
-    Nowhere(u64),
-    /// In the kernel.
-    Kernel,
-    /// In a hypervisor, in a guest, or not told.
-    Elsewhere,
-}
-
-/// A thread that has samples.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Thread {
-    /// Its process.
-    pub pid: u32,
-    /// The kernel's number of it.
-    pub tid: u32,
-    /// Its last name.
-    pub name: String,
-    /// Index of the path of its process's program.
-    pub program: Option<u32>,
-    /// By place.
-    pub places: BTreeMap<Lying, u64>,
-    /// Samples of places beyond what is told apart, by index of their path.
-    pub crowded: BTreeMap<u32, u64>,
-}
-
-/// Samples of a thread by whose code they lie in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Split {
-    /// The program's own.
-    pub program: u64,
-    /// Other files'.
-    pub libraries: u64,
-    /// The kernel's.
-    pub kernel: u64,
-    /// Of no file (just-in-time compilers), or not known.
-    pub unknown: u64,
-}
-
-impl Split {
-    /// All of them.
-    pub fn all(self) -> u64 {
-        self.program + self.libraries + self.kernel + self.unknown
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            program: self.program + other.program,
-            libraries: self.libraries + other.libraries,
-            kernel: self.kernel + other.kernel,
-            unknown: self.unknown + other.unknown,
-        }
-    }
-}
-
-impl Thread {
-    /// All of its samples.
-    pub fn samples(&self) -> u64 {
-        self.places.values().chain(self.crowded.values()).sum()
-    }
-
-    /// By index of what was mapped; `None` is what is not in any.
-    pub fn by_path(&self) -> BTreeMap<Option<u32>, u64> {
-        let mut sums = BTreeMap::new();
-        for (place, count) in &self.places {
-            let path = match place {
-                Lying::Mapped(path, _) => Some(*path),
-                _ => None,
-            };
-            *sums.entry(path).or_insert(0) += count;
-        }
-        for (path, count) in &self.crowded {
-            *sums.entry(Some(*path)).or_insert(0) += count;
-        }
-        sums
-    }
-}
-
-impl Samples {
-    /// Whose code a thread's samples lie in. `program` is the path of the program, where it is known better than from the mappings.
-    pub fn split(&self, thread: &Thread, program: Option<&str>) -> Split {
-        let mut split = Split::default();
-        let known = program.map(|wanted| self.paths.iter().position(|path| path == wanted));
-        let own = known.map_or(thread.program, |at| at.map(|at| at as u32));
-        for (path, count) in thread.by_path() {
-            match path {
-                Some(path) if Some(path) == own => split.program += count,
-                Some(path) if self.paths.get(path as usize).is_some_and(|path| is_file(path)) => {
-                    split.libraries += count;
-                }
-                _ => split.unknown += count,
-            }
-        }
-        split.kernel = thread.places.get(&Lying::Kernel).copied().unwrap_or(0);
-        split.unknown -= split.kernel;
-        split
-    }
-
-    /// Of all threads.
-    pub fn whole(&self, program: Option<&str>) -> Split {
-        let splits = self.threads.iter().map(|thread| self.split(thread, program));
-        splits.fold(Split::default(), Split::and)
-    }
-}
-
-/// Whether a mapping's name is a file's. Memory that programs write code into has names, too.
-pub(super) fn is_file(path: &str) -> bool {
-    let made = ["//anon", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"];
-    path.starts_with('/') && !made.iter().any(|name| path.starts_with(name))
-}
-
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Counts {
     pub(super) samples: u64,
     pub(super) others: u64,
     pub(super) lost: u64,
@@ -153,12 +36,12 @@ pub(super) struct Tally {
     last_ns: u64,
 }
 
-impl Tally {
-    pub(super) fn told(&mut self, told: Told) {
-        match told {
+impl Counts {
+    pub(super) fn process_event(&mut self, event: ProcessEvent) {
+        match event {
             // The kernel's own mappings have a process that can't be.
-            Told::Mapped { pid: u32::MAX, .. } => {}
-            Told::Mapped { pid, begin, bytes, offset, path, build_id } => {
+            ProcessEvent::Mapped { pid: u32::MAX, .. } => {}
+            ProcessEvent::Mapped { pid, begin, bytes, offset, path, build_id } => {
                 let is_file = is_file(&path);
                 if let Some(build_id) = build_id {
                     self.is_of(&path, build_id);
@@ -167,13 +50,13 @@ impl Tally {
                     self.spaces.map(pid, begin, bytes, offset, path, is_file);
                 }
             }
-            Told::Named { pid, tid, name, is_new_program } => {
+            ProcessEvent::Named { pid, tid, name, is_new_program } => {
                 if is_new_program {
                     self.spaces.clear(pid);
                 }
                 self.name(pid, tid, name);
             }
-            Told::Forked { pid, tid, parent_pid, parent_tid } => {
+            ProcessEvent::Forked { pid, tid, parent_pid, parent_tid } => {
                 self.spaces.fork(parent_pid, pid);
                 if let Some(name) = self.names.get(&parent_tid).cloned() {
                     self.name(pid, tid, name);
@@ -332,8 +215,8 @@ impl Tally {
     }
 
     #[cfg(test)]
-    pub(super) fn by_path(&self) -> BTreeMap<String, u64> {
-        let mut sums = BTreeMap::new();
+    pub(super) fn by_path(&self) -> std::collections::BTreeMap<String, u64> {
+        let mut sums = std::collections::BTreeMap::new();
         for ((_, place), count) in &self.places {
             if let Lying::Mapped(path, _) = place {
                 *sums.entry(self.paths[*path as usize].clone()).or_insert(0) += count;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustls::{ClientConfig, ClientConnection};
 
-use super::{Security, login, tls};
+use super::options::Security;
+use super::{login, tls};
 use crate::clock::stamp_arrivals;
 use crate::error::LoadError;
 use crate::line::Line;
@@ -19,12 +20,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// [`Security`] whose files were read and found good.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct Access {
     security: Security,
     tls: Option<Arc<ClientConfig>>,
 }
 
-impl Door {
+impl Access {
     /// Reads the files.
     pub(crate) fn new(security: &Security) -> Result<Self, LoadError> {
         let tls = security.tls.as_ref().map(tls::client_config).transpose()?;
@@ -58,7 +59,7 @@ impl Door {
         Ok(line)
     }
 
-    /// As [`Door::enter`]; from then on the connection never blocks, and the kernel stamps what arrives.
+    /// As [`Access::enter`]; from then on the connection never blocks, and the kernel stamps what arrives.
     pub(crate) fn enter_stamped(&self, address: &str, limit: Duration) -> Result<Stream, LoadError> {
         let stream = self.enter(address, limit)?.into_stream();
         stream

@@ -1,0 +1,12 @@
+//! Patterns that are compiled when they are first used.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+pub(super) type Pattern = LazyLock<Regex>;
+
+/// The pattern of a constant text.
+pub(super) fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap_or_else(|_| unreachable!("the pattern is a constant"))
+}

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use hone_kafka::Codec;
 
 use crate::code;
-use crate::mailbox::Ticket;
 use crate::node::{Node, count};
 use crate::partition::{Ack, AppendError, Appended, Partition, Sequence};
+use crate::ticket::Ticket;
 use crate::transactions::Admission;
 use crate::wall_clock::unix_ms;
 

@@ -11,13 +11,9 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 
-use crate::acceptor;
-use crate::clerk;
 use crate::coordinator::Coordinator;
 use crate::durable::record_fsyncs;
-use crate::flusher;
-use crate::mailbox::{Letter, Mailbox, Ticket};
-use crate::metrics;
+use crate::mailbox::{Letter, Mailbox};
 use crate::node::{Node, Stores};
 use crate::outage::Mark;
 use crate::partition::Storage;
@@ -26,10 +22,12 @@ use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
 use crate::reserve::Reserve;
 use crate::security::acl::Acls;
-use crate::security::{self, Security};
+use crate::security::{Security, hashing};
 use crate::settings::Settings;
+use crate::ticket::Ticket;
 use crate::topics::Topics;
 use crate::transactions::{self, NodeEnds, Transactions};
+use crate::{acceptor, clerk, flusher, metrics, settings_check};
 
 const LOCK_FILE: &str = "lock";
 
@@ -60,7 +58,7 @@ impl Broker {
     /// [`SettingsError`]: crate::SettingsError
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
         settings.check()?;
-        security::warn(&settings);
+        settings_check::warn(&settings);
         if let Some(folder) = &settings.fsync_record {
             let unwritable = || format!("can't record fsyncs in {} (--record-fsyncs)", folder.display());
             record_fsyncs(folder).with_context(unwritable)?;
@@ -75,7 +73,7 @@ impl Broker {
         let advertised = settings.endpoint(kafka_addr);
         let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
-        security::check_lists(&settings, &acls, &security.users)?;
+        settings_check::check_lists(&settings, &acls, &security.users)?;
         let started_with = BrokerProperties::fixed(&settings, &advertised).map_err(anyhow::Error::msg)?;
         let storage = Storage {
             notices: settings.notices.clone(),
@@ -118,7 +116,7 @@ impl Broker {
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         let node = Arc::clone(&broker.node);
-        broker.spawn("logins", move || security::hashing::run(&node, &logins))?;
+        broker.spawn("logins", move || hashing::run(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::mailbox::{Letter, Ticket};
+use crate::mailbox::Letter;
 use crate::node::Node;
 use crate::partition::Partition;
+use crate::ticket::Ticket;
 
 /// Flushes at a time. A file system commits what several threads wait for together, so more than the cores pay.
 pub(crate) const THREADS: usize = 4;

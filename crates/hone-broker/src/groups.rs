@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::code;
 use crate::limits::Limits;
-use crate::mailbox::{Reply, Ticket};
+use crate::mailbox::Reply;
+use crate::ticket::Ticket;
 use crate::wall_clock::unix_ms;
 
 mod assignor;

@@ -13,14 +13,6 @@ use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
 use crate::transactions::Producer;
 
-/// A connection that waits for something, and the reactor it belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Ticket {
-    pub(crate) reactor: usize,
-    /// Never used twice by one reactor.
-    pub(crate) connection: usize,
-}
-
 /// What a parked request waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {

@@ -7,28 +7,26 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use mio::Waker;
 
 use crate::clerk::Desk;
-use crate::code;
 use crate::coordinator::{self, Coordinator};
 use crate::cpu::ThreadClock;
+use crate::endpoint::Endpoint;
 use crate::flusher::Flusher;
 use crate::groups::{Effects, Groups, Now};
 use crate::histogram::Histogram;
 use crate::housekeeper::Housekeeper;
 use crate::journal::{Journal, Post};
-use crate::keys;
-use crate::mailbox::{Letter, Mailbox, Ticket};
+use crate::mailbox::{Letter, Mailbox};
 use crate::memory::{Counted, Memory};
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::quotas::Quotas;
 use crate::security::acl::Acls;
 use crate::security::{Complaints, Security};
-use crate::settings::{Endpoint, Settings};
+use crate::settings::Settings;
+use crate::ticket::Ticket;
 use crate::topics::Topics;
 use crate::transactions::Transactions;
-
-/// The only broker of its cluster.
-pub(crate) const NODE_ID: i32 = 1;
+use crate::{code, keys};
 
 /// What one reactor counts.
 #[derive(Debug)]

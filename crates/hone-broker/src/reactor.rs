@@ -18,13 +18,14 @@ use crate::connection::{Connection, Parked};
 use crate::cpu::ThreadClock;
 use crate::engine::{Close, Engine};
 use crate::keys::call::{Attempt, Park};
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::mailbox::{Letter, Reply};
 use crate::memory::Counted;
 use crate::node::{Node, count};
 use crate::partition::Partition;
 use crate::settings::Settings;
+use crate::ticket::Ticket;
 use crate::transport::Transport;
-use crate::waiters::Watch;
+use crate::watch::Watch;
 
 /// The waker's token; connections count up from 0.
 pub(crate) const BELL: Token = Token(usize::MAX);

@@ -26,8 +26,9 @@ use hone_kafka::BatchHeader;
 use crate::code;
 use crate::journal::{Damage, Journal, Post};
 use crate::limits::Limits;
-use crate::mailbox::{Reply, Ticket};
-use crate::settings::Notices;
+use crate::mailbox::Reply;
+use crate::notices::Notices;
+use crate::ticket::Ticket;
 use crate::wall_clock::unix_ms;
 
 pub(crate) use admissions::Admission;

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use super::subscription;
 use super::{
     Effects, GroupDescription, Join, JoinAnswer, MemberDescription, Now, Protocols, SyncAnswer, Who,
-    milliseconds,
+    milliseconds, subscription,
 };
 use crate::code;
-use crate::mailbox::{Reply, Ticket};
+use crate::mailbox::Reply;
+use crate::ticket::Ticket;
 
 /// The protocol type of consumers; other members (Kafka Connect, for example) have their own.
 const CONSUMER: &str = "consumer";

@@ -13,15 +13,16 @@ use super::k00_produce::Walk;
 use crate::appends::Appends;
 use crate::code;
 use crate::groups::Who;
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::mailbox::{Letter, Reply};
 use crate::node::Node;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::Metering;
 use crate::security::acl::{CLUSTER, Operation, Resource};
 use crate::security::session::Session;
+use crate::ticket::Ticket;
 use crate::topics::Topic;
 use crate::transactions::FreshId;
-use crate::waiters::Watch;
+use crate::watch::Watch;
 
 /// Told with the error for what may not be done with the cluster.
 pub(super) const NOT_ALLOWED: &str = "not allowed on the cluster";

@@ -10,12 +10,14 @@ use hone_kafka::{BatchHeader, WireError, batch};
 
 use super::call::{Attempt, Call, Outcome, Park};
 use crate::code;
+use crate::log::file_range::FileRange;
 use crate::node::count;
-use crate::partition::{AbortedTransaction, Bounds, FileRange, Partition, ReadError};
+use crate::partition::{AbortedTransaction, Bounds, Partition, ReadError};
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 use crate::topics::Topic;
-use crate::waiters::{Lack, Waiter, Watch};
+use crate::waiters::{Lack, Waiter};
+use crate::watch::Watch;
 
 /// Records in one answer, whatever the client would take.
 const MOST_BYTES: usize = 64 << 20;

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::mailbox::{Letter, Reply};
 use crate::node::Node;
+use crate::ticket::Ticket;
 
 /// Passwords that may wait. Above this new ones are turned away: whoever sends passwords by the thousand waits longer
 /// than whoever sends one.

@@ -1,5 +1,7 @@
 //! The numbers of the APIs that are treated in a way of their own.
 
+/// The number of APIs that the broker serves.
+pub(crate) const COUNT: usize = 49;
 /// May be served behind answers that wait, and quotas count the bytes of its requests.
 pub(crate) const PRODUCE: i16 = 0;
 /// Quotas count the bytes of its answers.

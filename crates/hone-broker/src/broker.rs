@@ -21,13 +21,14 @@ use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
 use crate::reserve::Reserve;
+use crate::security::Security;
 use crate::security::acl::Acls;
-use crate::security::{Security, hashing};
 use crate::settings::Settings;
 use crate::ticket::Ticket;
 use crate::topics::Topics;
-use crate::transactions::{self, NodeEnds, Transactions};
-use crate::{acceptor, clerk, flusher, metrics, settings_check};
+use crate::transaction_ends::{self, NodeEnds};
+use crate::transactions::Transactions;
+use crate::{acceptor, clerk, flusher, metrics, settings_check, workers};
 
 const LOCK_FILE: &str = "lock";
 
@@ -101,7 +102,7 @@ impl Broker {
         let stores = Stores { security, topics, coordinator, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         node.start_answering();
-        transactions::settle_open(&node).context("can't abort transactions that were left open")?;
+        transaction_ends::settle_open(&node).context("can't abort transactions that were left open")?;
         let mut broker = Self {
             node,
             kafka_addr,
@@ -116,7 +117,7 @@ impl Broker {
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         let node = Arc::clone(&broker.node);
-        broker.spawn("logins", move || hashing::run(&node, &logins))?;
+        broker.spawn("logins", move || workers::check_passwords(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -137,14 +138,14 @@ impl Broker {
         for index in 0..flusher::THREADS {
             let node = Arc::clone(&self.node);
             let thread = start(&format!("flush-{index}"), move || {
-                node.flusher.run(&node);
+                workers::flush(&node);
                 Ok(())
             })?;
             self.flushers.push(thread);
         }
         let node = Arc::clone(&self.node);
         self.spawn("housekeep", move || {
-            node.housekeeper.run(&node);
+            workers::keep_house(&node);
             Ok(())
         })?;
         self.start_transactions()?;

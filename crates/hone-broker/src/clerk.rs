@@ -7,9 +7,10 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use crate::mailbox::{Letter, Reply};
+use crate::mailbox::Letter;
 use crate::node::Node;
 use crate::protocol::Answer;
+use crate::reply::Reply;
 use crate::ticket::Ticket;
 
 type Work = Box<dyn FnOnce(&Node, &mut Answer<'_>) + Send>;

@@ -158,7 +158,7 @@ impl Catalogue for Topics {
 mod tests {
     use super::*;
     use crate::groups::{Join, Who};
-    use crate::mailbox::Reply;
+    use crate::reply::Reply;
     use crate::ticket::Ticket;
 
     fn settings(folder: &Path) -> Settings {

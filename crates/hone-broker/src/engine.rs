@@ -9,18 +9,21 @@ use std::time::{Duration, Instant};
 use hone_kafka::{Frame, RequestHead, WireError};
 
 use crate::api_key;
-use crate::appends::{self, Appends, Destination, Stored, Terms};
+use crate::append::{Destination, Stored, Terms};
+use crate::appends::{self, Appends};
 use crate::connection::{Connection, Parked, Slot};
-use crate::keys::call::{Attempt, Call, Outcome, Park, Workspace};
-use crate::keys::{self, throttle};
+use crate::keys::call::{Call, Outcome, Workspace};
+use crate::keys::login::Progress;
+use crate::keys::park::{Attempt, Park};
+use crate::keys::{self, login, throttle};
 use crate::log::file_range::FileRange;
 use crate::mailbox::Letter;
-use crate::node::{Node, ShardCounters, count};
+use crate::node::Node;
 use crate::outbox::give_back;
 use crate::partition::Partition;
 use crate::protocol::Answer;
 use crate::quotas::{Metering, Quota};
-use crate::security::login::{self, Progress};
+use crate::shard_counters::{ShardCounters, count};
 use crate::ticket::Ticket;
 
 /// Read at a time from a socket.

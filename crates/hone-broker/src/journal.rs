@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::mailbox::Reply;
 use crate::notices::Notices;
+use crate::reply::Reply;
 use crate::ticket::Ticket;
 use crate::{code, durable};
 

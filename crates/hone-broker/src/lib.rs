@@ -58,6 +58,7 @@
 
 mod acceptor;
 mod api_key;
+mod append;
 mod appends;
 pub mod arguments;
 mod broker;
@@ -96,21 +97,25 @@ mod properties;
 mod protocol;
 mod quotas;
 mod reactor;
+mod reply;
 mod reserve;
 mod schema;
 mod security;
 mod settings;
 mod settings_check;
+mod shard_counters;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod ticket;
 mod topics;
+mod transaction_ends;
 mod transactions;
 mod transport;
 mod validate;
 mod waiters;
 mod wall_clock;
 mod watch;
+mod workers;
 
 pub use broker::{Broker, raise_open_files};
 pub use endpoint::Endpoint;

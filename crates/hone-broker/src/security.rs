@@ -17,9 +17,8 @@ use crate::settings::{Settings, SettingsError};
 
 pub(crate) mod acl;
 pub(crate) mod hashing;
-pub(crate) mod login;
 pub(crate) mod plain;
-mod random;
+pub(crate) mod random;
 pub(crate) mod scram;
 pub(crate) mod session;
 pub(crate) mod tls;

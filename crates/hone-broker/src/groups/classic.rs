@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use super::{
-    Effects, GroupDescription, Join, JoinAnswer, MemberDescription, Now, Protocols, SyncAnswer, Who,
-    milliseconds, subscription,
-};
+use super::answers::{JoinAnswer, SyncAnswer};
+use super::description::{GroupDescription, MemberDescription};
+use super::request::{Join, Protocols, Who};
+use super::step::{Effects, Now, milliseconds};
+use super::subscription;
 use crate::code;
-use crate::mailbox::Reply;
+use crate::reply::Reply;
 use crate::ticket::Ticket;
 
 /// The protocol type of consumers; other members (Kafka Connect, for example) have their own.

@@ -4,8 +4,9 @@ use super::page::{Kind, Page};
 use crate::api_key;
 use crate::histogram::Histogram;
 use crate::keys::{self, APIS};
-use crate::node::{Node, ShardCounters, load};
+use crate::node::Node;
 use crate::partition::Partition;
+use crate::shard_counters::{ShardCounters, load};
 
 /// The whole page.
 pub(super) fn text(node: &Node) -> String {

@@ -17,6 +17,6 @@ pub(super) fn random_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
 }
 
 /// The broker's part of a new exchange's nonce.
-pub(super) fn nonce() -> anyhow::Result<String> {
+pub(crate) fn nonce() -> anyhow::Result<String> {
     Ok(BASE64.encode(random_bytes::<NONCE_BYTES>()?))
 }

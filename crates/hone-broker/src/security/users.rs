@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 
 use crate::durable;
 
+use super::random::random_bytes;
 use super::scram::{Credential, Hash};
-use crate::security::random::random_bytes;
 
 const USERS_FILE: &str = "users.json";
 const FORMAT: u64 = 1;

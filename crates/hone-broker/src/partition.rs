@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hone_kafka::batch;
 use hone_kafka::{BatchError, BatchHeader};
 
-use crate::log::file_range::FileRange;
-use crate::log::producers::MarkerVerdict;
 pub(crate) use crate::log::producers::{AbortedTransaction, Marker, ProducerState, Sequence};
 pub(crate) use crate::log::{Ack, Bounds, Storage};
 use crate::log::{
     Dirty, Disk, Log, Manifest, Place, Segment, Unindexed, build_marker, headers, invalid, recover,
 };
+use crate::log::{file_range::FileRange, producers::MarkerVerdict};
 use crate::log_config::LogConfig;
 use crate::ticket::Ticket;
 use crate::waiters::{Lack, Standing, Waiter};

@@ -12,10 +12,11 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::groups::Now;
-use crate::mailbox::{Letter, Ticket};
+use crate::mailbox::Letter;
 use crate::memory::Counted;
 use crate::node::Node;
 use crate::reactor::BELL;
+use crate::ticket::Ticket;
 
 const LISTENER: Token = Token(0);
 /// How exactly groups keep their time.

@@ -7,10 +7,11 @@ use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::endpoint::resolve;
 use crate::properties;
 use crate::security::read_password;
 use crate::security::tls::TlsFiles;
-use crate::settings::{NewUser, Number, Settings, SettingsError, numbers, resolve};
+use crate::settings::{NewUser, Number, Settings, SettingsError, numbers};
 
 /// One flag of the command line.
 #[derive(Debug)]

@@ -11,13 +11,9 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 
-use crate::acceptor;
-use crate::clerk;
 use crate::coordinator::Coordinator;
 use crate::durable::record_fsyncs;
-use crate::flusher;
-use crate::mailbox::{Letter, Mailbox, Ticket};
-use crate::metrics;
+use crate::mailbox::{Letter, Mailbox};
 use crate::node::{Node, Stores};
 use crate::outage::Mark;
 use crate::partition::Storage;
@@ -25,11 +21,14 @@ use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
 use crate::reserve::Reserve;
+use crate::security::Security;
 use crate::security::acl::Acls;
-use crate::security::{self, Security};
 use crate::settings::Settings;
+use crate::ticket::Ticket;
 use crate::topics::Topics;
-use crate::transactions::{self, NodeEnds, Transactions};
+use crate::transaction_ends::{self, NodeEnds};
+use crate::transactions::Transactions;
+use crate::{acceptor, clerk, flusher, metrics, settings_check, workers};
 
 const LOCK_FILE: &str = "lock";
 
@@ -60,7 +59,7 @@ impl Broker {
     /// [`SettingsError`]: crate::SettingsError
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
         settings.check()?;
-        security::warn(&settings);
+        settings_check::warn(&settings);
         if let Some(folder) = &settings.fsync_record {
             let unwritable = || format!("can't record fsyncs in {} (--record-fsyncs)", folder.display());
             record_fsyncs(folder).with_context(unwritable)?;
@@ -75,7 +74,7 @@ impl Broker {
         let advertised = settings.endpoint(kafka_addr);
         let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
-        security::check_lists(&settings, &acls, &security.users)?;
+        settings_check::check_lists(&settings, &acls, &security.users)?;
         let started_with = BrokerProperties::fixed(&settings, &advertised).map_err(anyhow::Error::msg)?;
         let storage = Storage {
             notices: settings.notices.clone(),
@@ -103,7 +102,7 @@ impl Broker {
         let stores = Stores { security, topics, coordinator, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         node.start_answering();
-        transactions::settle_open(&node).context("can't abort transactions that were left open")?;
+        transaction_ends::settle_open(&node).context("can't abort transactions that were left open")?;
         let mut broker = Self {
             node,
             kafka_addr,
@@ -118,7 +117,7 @@ impl Broker {
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         let node = Arc::clone(&broker.node);
-        broker.spawn("logins", move || security::hashing::run(&node, &logins))?;
+        broker.spawn("logins", move || workers::check_passwords(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -139,14 +138,14 @@ impl Broker {
         for index in 0..flusher::THREADS {
             let node = Arc::clone(&self.node);
             let thread = start(&format!("flush-{index}"), move || {
-                node.flusher.run(&node);
+                workers::flush(&node);
                 Ok(())
             })?;
             self.flushers.push(thread);
         }
         let node = Arc::clone(&self.node);
         self.spawn("housekeep", move || {
-            node.housekeeper.run(&node);
+            workers::keep_house(&node);
             Ok(())
         })?;
         self.start_transactions()?;

@@ -7,9 +7,11 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::mailbox::Letter;
 use crate::node::Node;
 use crate::protocol::Answer;
+use crate::reply::Reply;
+use crate::ticket::Ticket;
 
 type Work = Box<dyn FnOnce(&Node, &mut Answer<'_>) + Send>;
 type Chore = Box<dyn FnOnce(&Node) + Send>;
@@ -95,12 +97,13 @@ mod tests {
     use crate::coordinator::Coordinator;
     use crate::mailbox::Mailbox;
     use crate::node::Stores;
+    use crate::notices::Notices;
     use crate::partition::Storage;
     use crate::properties::broker::BrokerProperties;
     use crate::quotas::Quotas;
     use crate::security::Security;
     use crate::security::acl::Acls;
-    use crate::settings::{Notices, Settings};
+    use crate::settings::Settings;
     use crate::topics::Topics;
     use crate::transactions::Transactions;
 

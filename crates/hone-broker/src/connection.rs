@@ -6,8 +6,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
-use crate::appends::Stored;
-use crate::keys::call::Park;
+use crate::append::Stored;
+use crate::keys::park::Park;
 use crate::memory::Counted;
 use crate::outbox::Outbox;
 use crate::security::session::Session;

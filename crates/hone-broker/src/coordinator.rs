@@ -1,16 +1,16 @@
 //! What the group coordinator keeps on disk: one journal for groups and their offsets, opened, filled and compacted.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use anyhow::Context;
 
 use crate::groups::{self, Catalogue, Groups, Now, Timing};
 use crate::journal::{Damage, Journal};
+use crate::notices::Notices;
 use crate::offsets::{self, Offsets, SetBack, Store};
-use crate::settings::{Notices, Settings};
+use crate::settings::Settings;
 use crate::topics::{Topics, random_id};
 
 const JOURNAL_FILE: &str = "groups.journal";
@@ -158,7 +158,8 @@ impl Catalogue for Topics {
 mod tests {
     use super::*;
     use crate::groups::{Join, Who};
-    use crate::mailbox::{Reply, Ticket};
+    use crate::reply::Reply;
+    use crate::ticket::Ticket;
 
     fn settings(folder: &Path) -> Settings {
         Settings { group_initial_delay_ms: 0, ..Settings::new(folder) }

@@ -8,17 +8,23 @@ use std::time::{Duration, Instant};
 
 use hone_kafka::{Frame, RequestHead, WireError};
 
-use crate::appends::{self, Appends, Destination, Stored, Terms};
+use crate::api_key::{API_VERSIONS, FETCH, PRODUCE};
+use crate::append::{Destination, Stored, Terms};
+use crate::appends::{self, Appends};
 use crate::connection::{Connection, Parked, Slot};
-use crate::keys::call::{Attempt, Call, Outcome, Park, Workspace};
-use crate::keys::{self, throttle};
-use crate::mailbox::{Letter, Ticket};
-use crate::node::{Node, ShardCounters, count};
+use crate::keys::call::{Call, Outcome, Workspace};
+use crate::keys::login::Progress;
+use crate::keys::park::{Attempt, Park};
+use crate::keys::{self, login, throttle};
+use crate::log::file_range::FileRange;
+use crate::mailbox::Letter;
+use crate::node::Node;
 use crate::outbox::give_back;
-use crate::partition::{FileRange, Partition};
+use crate::partition::Partition;
 use crate::protocol::Answer;
 use crate::quotas::{Metering, Quota};
-use crate::security::login::{self, Progress};
+use crate::shard_counters::{ShardCounters, count};
+use crate::ticket::Ticket;
 
 /// Read at a time from a socket.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -373,7 +379,7 @@ impl Engine {
         let not_served = Close::NotServed { key, version: asked_version };
         let Some((place, api)) = keys::find(key) else { return Err(not_served) };
         let version_known = (api.min..=api.max).contains(&asked_version);
-        if !version_known && key != keys::API_VERSIONS {
+        if !version_known && key != API_VERSIONS {
             return Err(not_served);
         }
         if !connection.session.admits(key) {
@@ -396,7 +402,7 @@ impl Engine {
         let slot = connection.next_slot() - u64::from(goes_on);
         let out = if waits { &mut detached } else { connection.outbox.buffer() };
         let start =
-            if goes_on { 0 } else { open_answer(out, correlation_id, flexible && key != keys::API_VERSIONS) };
+            if goes_on { 0 } else { open_answer(out, correlation_id, flexible && key != API_VERSIONS) };
         let mut call = Call {
             node: &self.node,
             session: &mut connection.session,
@@ -425,7 +431,7 @@ impl Engine {
         {
             count(counter, 1);
         }
-        if key == keys::PRODUCE && !outcome.is_unfinished() {
+        if key == PRODUCE && !outcome.is_unfinished() {
             self.note_produce(connection, began, !waits && matches!(outcome, Outcome::Reply));
         }
         let mut written = Written { detached, waits, goes_on, start, files, key, version, flexible, began };
@@ -471,8 +477,8 @@ impl Engine {
             return 0;
         }
         let by_bytes = match used.key {
-            keys::PRODUCE => charge(Quota::Produce, used.request_bytes as f64),
-            keys::FETCH => charge(Quota::Consume, used.answer_bytes as f64),
+            PRODUCE => charge(Quota::Produce, used.request_bytes as f64),
+            FETCH => charge(Quota::Consume, used.answer_bytes as f64),
             _ => 0,
         };
         by_time.max(by_bytes)
@@ -571,7 +577,7 @@ impl Written {
     /// Tells the client to wait, and has it wait.
     fn throttle(&mut self, connection: &mut Connection, throttle_ms: u32) {
         let (key, version, flexible) = (self.key, self.version, self.flexible);
-        let body_at = self.start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
+        let body_at = self.start + 8 + usize::from(flexible && key != API_VERSIONS);
         throttle::write(self.out(connection), body_at, key, version, flexible, throttle_ms);
         connection.muted_until = Some(Instant::now() + Duration::from_millis(throttle_ms.into()));
     }
@@ -672,7 +678,7 @@ struct Used<'a> {
 }
 
 fn is_produce(input: &[u8]) -> bool {
-    input.get(KEY_AT).is_some_and(|key| *key == keys::PRODUCE.to_be_bytes())
+    input.get(KEY_AT).is_some_and(|key| *key == PRODUCE.to_be_bytes())
 }
 
 /// Leaves room for the length, writes the response header. Returns where the answer begins.

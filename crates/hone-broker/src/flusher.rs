@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::mailbox::{Letter, Ticket};
-use crate::node::Node;
 use crate::partition::Partition;
 
 /// Flushes at a time. A file system commits what several threads wait for together, so more than the cores pay.
@@ -33,7 +31,7 @@ impl Flusher {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a flush; the reactor gets [`Letter::Flushed`] when it is over.
+    /// Asks for a flush; the reactor gets `Letter::Flushed` when it is over.
     /// What somebody waits for goes first.
     pub(crate) fn ask(&self, partition: Arc<Partition>, reactor: usize, urgent: bool) {
         let mut queue = self.queue();
@@ -58,7 +56,8 @@ impl Flusher {
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next flush to do; `None` at the end.
+    pub(crate) fn next(&self) -> Option<Job> {
         let mut queue = self.queue();
         loop {
             let job = queue.urgent.pop_front().or_else(|| queue.others.pop_front());
@@ -67,20 +66,6 @@ impl Flusher {
                 None if queue.ended => return None,
                 None => queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner),
             }
-        }
-    }
-
-    /// One thread: flushes until the end.
-    pub(crate) fn run(&self, node: &Node) {
-        while let Some((partition, reactor)) = self.next() {
-            if let Err(error) = partition.flush() {
-                node.settings.notices.say(&format!(
-                    "{}-{} can't be flushed: {error}. Nobody knows what the disk has, so this partition stays closed for \
-                     writes until the broker starts again; check the disk and its space first",
-                    partition.topic, partition.index
-                ));
-            }
-            node.post(Ticket { reactor, connection: 0 }, Letter::Flushed(partition));
         }
     }
 }

@@ -5,225 +5,41 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::time::{Duration, Instant};
 
 use crate::code;
 use crate::limits::Limits;
-use crate::mailbox::{Reply, Ticket};
-use crate::wall_clock::unix_ms;
+use crate::reply::Reply;
+use crate::ticket::Ticket;
 
+pub(crate) mod answers;
 mod assignor;
 mod bytes;
 mod classic;
 mod consumer;
+mod description;
+mod group;
 mod record;
+mod request;
+mod step;
 mod subscription;
 
+pub(crate) use answers::{BeatAnswer, JoinAnswer, SyncAnswer};
 use classic::Classic;
 use consumer::Consumer;
-pub(crate) use consumer::{Beat, BeatAnswer, Catalogue};
+pub(crate) use description::{ConsumerDescription, ConsumerMemberDescription, GroupDescription, Listed};
+pub(crate) use record::RECORD;
+pub(crate) use request::{Beat, Catalogue, CommitKind, Join, Who};
+pub(crate) use step::{Effects, Now, Timing};
 
-/// First byte of a journal entry that is of a group.
-pub(crate) const RECORD: u8 = b'g';
+use answers::Refusal;
+use group::Group;
+
 /// Kafka's `group.max.session.timeout.ms`.
 const MOST_SESSION_MS: i32 = 1_800_000;
-/// A protocol is a name and the member's subscription or the like, opaque here.
-pub(crate) type Protocols = Vec<(String, Vec<u8>)>;
-
-/// One reading of both clocks: sessions need one that never jumps, what is kept on disk needs the wall's.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) at: Instant,
-    pub(crate) unix_ms: i64,
-}
-
-impl Now {
-    /// Reads the clocks.
-    pub(crate) fn read() -> Self {
-        Self { at: Instant::now(), unix_ms: unix_ms() }
-    }
-}
-
-/// How groups keep time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Timing {
-    /// How long the first members of an empty classic group wait for others.
-    pub(crate) initial_delay: Duration,
-    /// After which silence a member of a consumer group is out.
-    pub(crate) session: Duration,
-    /// How often a member of a consumer group is to beat.
-    pub(crate) heartbeat: Duration,
-}
-
-/// The answer to a JoinGroup.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct JoinAnswer {
-    pub(crate) error: i16,
-    pub(crate) generation: i32,
-    pub(crate) protocol_type: Option<String>,
-    pub(crate) protocol: Option<String>,
-    pub(crate) leader: String,
-    /// The leader is told who is there, and that there is nothing to assign.
-    pub(crate) skip_assignment: bool,
-    pub(crate) member: String,
-    /// Member, instance, metadata; only for the leader.
-    pub(crate) members: Vec<(String, Option<String>, Vec<u8>)>,
-}
-
-impl JoinAnswer {
-    pub(crate) fn refused(error: i16, member: &str) -> Self {
-        Self { error, member: member.to_owned(), generation: -1, ..Self::default() }
-    }
-}
-
-/// The answer to a SyncGroup.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SyncAnswer {
-    pub(crate) error: i16,
-    pub(crate) protocol_type: Option<String>,
-    pub(crate) protocol: Option<String>,
-    pub(crate) assignment: Vec<u8>,
-}
-
-impl SyncAnswer {
-    pub(crate) fn refused(error: i16) -> Self {
-        Self { error, ..Self::default() }
-    }
-}
-
-/// What JoinGroup asks.
-#[derive(Debug, Clone)]
-pub(crate) struct Join {
-    pub(crate) group: String,
-    pub(crate) member: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) client_host: String,
-    pub(crate) session_ms: i32,
-    pub(crate) rebalance_ms: i32,
-    pub(crate) protocol_type: String,
-    pub(crate) protocols: Protocols,
-    /// Whether a stranger must come again with the id it is given, as from version 4 on.
-    pub(crate) id_required: bool,
-    /// Whether a leader can be told that there is nothing to assign, as from version 9 on.
-    pub(crate) can_skip_assignment: bool,
-}
-
-/// Who speaks: group, generation (or member epoch), member, instance.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Who<'a> {
-    pub(crate) group: &'a str,
-    pub(crate) generation: i32,
-    pub(crate) member: &'a str,
-    pub(crate) instance: Option<&'a str>,
-}
-
-/// How a commit of offsets comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CommitKind {
-    /// OffsetCommit; with whether its version can say a member epoch (from 9 on).
-    Plain { knows_epochs: bool },
-    /// TxnOffsetCommit.
-    Transactional,
-}
-
-/// What came of a step: answers to post, and groups to write to the journal before that.
-#[derive(Debug, Default)]
-pub(crate) struct Effects {
-    pub(crate) replies: Vec<(Ticket, Reply)>,
-    touched: BTreeSet<String>,
-}
-
-impl Effects {
-    /// Has a group written to the journal, or that it is gone.
-    pub(crate) fn touch(&mut self, group: &str) {
-        if !self.touched.contains(group) {
-            self.touched.insert(group.to_owned());
-        }
-    }
-}
-
-/// A group as DescribeGroups tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GroupDescription {
-    pub(crate) state: &'static str,
-    pub(crate) protocol_type: String,
-    pub(crate) protocol: String,
-    pub(crate) members: Vec<MemberDescription>,
-}
-
-/// A member as DescribeGroups tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MemberDescription {
-    pub(crate) id: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) client_host: String,
-    pub(crate) metadata: Vec<u8>,
-    pub(crate) assignment: Vec<u8>,
-}
-
-/// A group as ConsumerGroupDescribe tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConsumerDescription {
-    pub(crate) state: &'static str,
-    pub(crate) epoch: i32,
-    pub(crate) assignment_epoch: i32,
-    pub(crate) assignor: &'static str,
-    pub(crate) members: Vec<ConsumerMemberDescription>,
-    /// Names of the topics in the assignments.
-    pub(crate) topics: BTreeMap<u128, String>,
-}
-
-/// A member as ConsumerGroupDescribe tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConsumerMemberDescription {
-    pub(crate) id: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) rack: Option<String>,
-    pub(crate) epoch: i32,
-    pub(crate) client_id: String,
-    pub(crate) client_host: String,
-    pub(crate) names: Vec<String>,
-    pub(crate) pattern: Option<String>,
-    pub(crate) assigned: BTreeSet<(u128, i32)>,
-    pub(crate) target: BTreeSet<(u128, i32)>,
-}
-
-/// A group as ListGroups tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) id: String,
-    pub(crate) protocol_type: String,
-    pub(crate) state: &'static str,
-    pub(crate) kind: &'static str,
-}
 
 /// What ListGroups names the two kinds.
 pub(crate) const CLASSIC: &str = "classic";
 const CONSUMER: &str = "consumer";
-
-#[derive(Debug)]
-enum Group {
-    Classic(Classic),
-    Consumer(Consumer),
-}
-
-impl Group {
-    fn is_empty(&self) -> bool {
-        match self {
-            Self::Classic(group) => group.is_empty(),
-            Self::Consumer(group) => group.members.is_empty(),
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        match self {
-            Self::Classic(group) => group.is_idle(),
-            Self::Consumer(group) => group.members.is_empty(),
-        }
-    }
-}
 
 /// All groups.
 #[derive(Debug)]
@@ -412,7 +228,7 @@ impl Groups {
         beat: &Beat,
         catalogue: &dyn Catalogue,
         effects: &mut Effects,
-    ) -> Result<BeatAnswer, consumer::Refusal> {
+    ) -> Result<BeatAnswer, Refusal> {
         let Timing { session, heartbeat, .. } = self.timing;
         // First of all: a request that makes no sense makes no group.
         consumer::check(beat)?;
@@ -435,7 +251,7 @@ impl Groups {
     }
 
     /// The group as a consumer group; a member that joins makes it, or makes one of an empty classic group.
-    fn consumer_to_beat(&mut self, now: Now, beat: &Beat) -> Result<&mut Consumer, consumer::Refusal> {
+    fn consumer_to_beat(&mut self, now: Now, beat: &Beat) -> Result<&mut Consumer, Refusal> {
         let id = &beat.group;
         if id.is_empty() {
             return Err((code::INVALID_REQUEST, "the group id is missing".to_owned()));
@@ -641,10 +457,6 @@ impl MemberIds {
         self.given += 1;
         format!("{prefix}-{:016x}-{:x}", self.salt, self.given)
     }
-}
-
-fn milliseconds(ms: i32) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 #[cfg(test)]

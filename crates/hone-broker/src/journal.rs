@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::code;
-use crate::durable;
-use crate::mailbox::{Reply, Ticket};
-use crate::settings::Notices;
+use crate::notices::Notices;
+use crate::reply::Reply;
+use crate::ticket::Ticket;
+use crate::{code, durable};
 
 /// First bytes of the file: what it is, and the version of its format.
 const MAGIC: &[u8; 8] = b"HONEJRN1";

@@ -2,6 +2,7 @@
 
 use hone_kafka::WireError;
 
+use crate::api_key::COUNT;
 use crate::protocol::Answer;
 use call::{Call, Outcome};
 
@@ -55,6 +56,9 @@ mod k66_list_transactions;
 mod k68_consumer_group_heartbeat;
 mod k69_consumer_group_describe;
 mod k75_describe_topic_partitions;
+pub(crate) mod login;
+pub(crate) mod park;
+mod produce_walk;
 mod resource;
 pub(crate) mod throttle;
 
@@ -72,16 +76,6 @@ pub(crate) struct Api {
     pub(crate) serve: Serve,
 }
 
-/// May be served behind answers that wait, and quotas count the bytes of its requests.
-pub(crate) const PRODUCE: i16 = 0;
-/// Quotas count the bytes of its answers.
-pub(crate) const FETCH: i16 = 1;
-/// Its response header never carries tags, so that a client that is wrong about the version can read it.
-pub(crate) const API_VERSIONS: i16 = 18;
-/// What a client that has not logged in may ask for, besides ApiVersions.
-pub(crate) const SASL_HANDSHAKE: i16 = 17;
-pub(crate) const SASL_AUTHENTICATE: i16 = 36;
-
 /// For an API without compact fields in any version.
 const NEVER_FLEXIBLE: i16 = i16::MAX;
 
@@ -89,7 +83,7 @@ const NEVER_FLEXIBLE: i16 = i16::MAX;
 ///
 /// Produce begins at 0 although nobody should send that: clients built on librdkafka before 2.8 take a first version
 /// of 3 for a broker that knows no compression codec, and then silently send everything uncompressed.
-pub(crate) static APIS: &[Api] = &[
+pub(crate) static APIS: &[Api; COUNT] = &[
     api(0, "produce", 0, 13, 9, k00_produce::serve),
     api(1, "fetch", 4, 18, 12, k01_fetch::serve),
     api(2, "list_offsets", 1, 10, 6, k02_list_offsets::serve),

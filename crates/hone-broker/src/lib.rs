@@ -57,6 +57,8 @@
 //! copy where they belong to the reactor that read them.
 
 mod acceptor;
+mod api_key;
+mod append;
 mod appends;
 pub mod arguments;
 mod broker;
@@ -67,6 +69,7 @@ mod coordinator;
 mod cpu;
 mod disk_space;
 mod durable;
+mod endpoint;
 mod engine;
 mod faults;
 mod flusher;
@@ -85,6 +88,7 @@ mod mailbox;
 mod memory;
 mod metrics;
 mod node;
+mod notices;
 mod offsets;
 mod outage;
 mod outbox;
@@ -93,21 +97,30 @@ mod properties;
 mod protocol;
 mod quotas;
 mod reactor;
+mod reply;
 mod reserve;
 mod schema;
 mod security;
 mod settings;
+mod settings_check;
+mod shard_counters;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
+mod ticket;
 mod topics;
+mod transaction_ends;
 mod transactions;
 mod transport;
 mod validate;
 mod waiters;
 mod wall_clock;
+mod watch;
+mod workers;
 
 pub use broker::{Broker, raise_open_files};
+pub use endpoint::Endpoint;
 pub use faults::{Fault, FaultKind, Faults};
 pub use limits::Limits;
+pub use notices::Notices;
 pub use security::tls::TlsFiles;
-pub use settings::{Endpoint, NewUser, Notices, Settings, SettingsError};
+pub use settings::{NewUser, Settings, SettingsError};

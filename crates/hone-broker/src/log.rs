@@ -14,6 +14,7 @@ use crate::waiters::{View, Waiters};
 mod aborted;
 pub(crate) mod compaction;
 pub(crate) mod disk;
+pub(crate) mod file_range;
 mod index;
 mod manifest;
 mod marker;
@@ -32,6 +33,7 @@ pub(crate) use recovery::recover;
 pub(crate) use segment::{LOG, Segment, Stage, Unindexed, file_name, remove_index, write_index};
 pub(crate) use walk::{Expected, check, headers, invalid};
 
+use file_range::FileRange;
 use producers::Producers;
 use recent::Recent;
 use segment::Loaded;
@@ -59,14 +61,6 @@ pub(crate) struct Bounds {
     pub(crate) next: i64,
     /// Everything before it survives a power cut.
     pub(crate) flushed: i64,
-}
-
-/// Whole batches in a file.
-#[derive(Debug, Clone)]
-pub(crate) struct FileRange {
-    pub(crate) file: Arc<File>,
-    pub(crate) position: u64,
-    pub(crate) bytes: usize,
 }
 
 /// What has to be made durable.

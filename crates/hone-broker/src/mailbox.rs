@@ -7,44 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mio::Waker;
 use mio::net::TcpStream;
 
-use crate::appends::{Append, Destination, Stored};
+use crate::append::{Append, Destination, Stored};
 use crate::connection::Connection;
-use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
-use crate::transactions::Producer;
-
-/// A connection that waits for something, and the reactor it belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Ticket {
-    pub(crate) reactor: usize,
-    /// Never used twice by one reactor.
-    pub(crate) connection: usize,
-}
-
-/// What a parked request waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reply {
-    /// The coordinator lets a member in, or not.
-    Join(JoinAnswer),
-    /// The coordinator hands out an assignment, or refuses it.
-    Sync(SyncAnswer),
-    /// It is done, with this error code.
-    Code(i16),
-    /// It is done, and this is whom a producer is from now on.
-    Producer(Producer),
-    /// What the request lacked is there; it is to be served as if for the first time.
-    Resume,
-    /// The clerk has written the answer.
-    Body(Vec<u8>),
-    /// The clerk's work failed, which is a defect.
-    Failed,
-    /// Whether a password is the user's.
-    Checked { user: String, user_is_right: bool },
-    /// The coordinator has noted a heartbeat of a consumer group, and says where the member is.
-    Beat(BeatAnswer),
-    /// It is done, with an error code for each part.
-    Codes(Vec<i16>),
-}
+use crate::reply::Reply;
 
 /// A message to a reactor.
 pub(crate) enum Letter {

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::journal::{Journal, JournalError};
 use crate::limits::Limits;
-use crate::mailbox::{Reply, Ticket};
 use crate::protocol::{Answer, Fields};
+use crate::reply::Reply;
+use crate::ticket::Ticket;
 
 /// First byte of a journal entry that is of offsets.
 pub(crate) const RECORD: u8 = b'o';

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 
-use crate::partition::FileRange;
+use crate::log::file_range::FileRange;
 use crate::transport::Transport;
 
 /// A buffer above this is given back when it is empty.

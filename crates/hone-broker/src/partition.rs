@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hone_kafka::batch;
 use hone_kafka::{BatchError, BatchHeader};
 
-use crate::log::producers::MarkerVerdict;
 pub(crate) use crate::log::producers::{AbortedTransaction, Marker, ProducerState, Sequence};
-pub(crate) use crate::log::{Ack, Bounds, FileRange, Storage};
+pub(crate) use crate::log::{Ack, Bounds, Storage};
 use crate::log::{
     Dirty, Disk, Log, Manifest, Place, Segment, Unindexed, build_marker, headers, invalid, recover,
 };
+use crate::log::{file_range::FileRange, producers::MarkerVerdict};
 use crate::log_config::LogConfig;
-use crate::mailbox::Ticket;
+use crate::ticket::Ticket;
 use crate::waiters::{Lack, Standing, Waiter};
 
 mod compacting;
@@ -730,7 +730,7 @@ fn record_at(header: &BatchHeader, batch: &[u8], timestamp: i64, log_start: i64)
 mod tests {
     use super::*;
     use crate::log::{LOG, file_name};
-    use crate::settings::Notices;
+    use crate::notices::Notices;
     use hone_kafka::{BatchBuilder, Codec, batches};
     use std::path::Path;
     use std::sync::Arc;

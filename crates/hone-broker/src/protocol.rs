@@ -5,7 +5,7 @@
 
 use hone_kafka::wire::{Reader, WireError, put_unsigned_varint};
 
-use crate::partition::FileRange;
+use crate::log::file_range::FileRange;
 
 /// Reads the fields of a request.
 #[derive(Debug, Clone, Copy)]

@@ -12,19 +12,23 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::appends::{Append, Destination, Outcome, Stored};
+use crate::append::{Append, Destination, Stored};
+use crate::appends::Outcome;
 use crate::code;
 use crate::connection::{Connection, Parked};
 use crate::cpu::ThreadClock;
 use crate::engine::{Close, Engine};
-use crate::keys::call::{Attempt, Park};
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::keys::park::{Attempt, Park};
+use crate::mailbox::Letter;
 use crate::memory::Counted;
-use crate::node::{Node, count};
+use crate::node::Node;
 use crate::partition::Partition;
+use crate::reply::Reply;
 use crate::settings::Settings;
+use crate::shard_counters::count;
+use crate::ticket::Ticket;
 use crate::transport::Transport;
-use crate::waiters::Watch;
+use crate::watch::Watch;
 
 /// The waker's token; connections count up from 0.
 pub(crate) const BELL: Token = Token(usize::MAX);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::durable;
-use crate::settings::Notices;
+use crate::notices::Notices;
 
 const FOLDER: &str = "reserve";
 /// Several deletions may come before there is room again.

@@ -3,42 +3,15 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use crate::endpoint::Endpoint;
 use crate::faults::Faults;
 use crate::limits::Limits;
+use crate::notices::Notices;
 use crate::security::tls::TlsFiles;
-use crate::{properties, security};
-
-/// Where one-line notices go (a torn tail that was cut, for example). The broker itself prints nothing.
-#[derive(Clone)]
-pub struct Notices(Arc<dyn Fn(&str) + Send + Sync>);
-
-impl Notices {
-    /// Sends every notice to `sink`.
-    pub fn to(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sink))
-    }
-
-    /// Drops every notice.
-    pub fn nowhere() -> Self {
-        Self::to(|_| ())
-    }
-
-    pub(crate) fn say(&self, notice: &str) {
-        (self.0)(notice);
-    }
-}
-
-impl fmt::Debug for Notices {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Notices")
-    }
-}
 
 /// Settings that no broker can mean. The text names the flag of the command line, and what it should be; the setting of the
 /// library is called alike.
@@ -79,7 +52,7 @@ impl Number {
         (self.least..=self.most).contains(&number)
     }
 
-    fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
         let number = (self.get)(settings);
         if self.fits(number) { Ok(()) } else { Err(self.refused(&number.to_string())) }
     }
@@ -142,68 +115,6 @@ pub(crate) mod numbers {
         get: |settings| settings.housekeeping_ms,
         set: |settings: &mut Settings, number| settings.housekeeping_ms = number,
     };
-}
-
-/// Where clients are told to connect: a name or an address, and a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// A name, or an address without brackets.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
-
-impl From<SocketAddr> for Endpoint {
-    fn from(address: SocketAddr) -> Self {
-        Self { host: address.ip().to_string(), port: address.port() }
-    }
-}
-
-impl FromStr for Endpoint {
-    type Err = String;
-
-    /// Reads `host:port`, an IPv6 address in brackets.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(address.into());
-        }
-        let wanted = || format!("wanted HOST:PORT, an IPv6 address in brackets, not `{text}`");
-        let (host, port) = text.rsplit_once(':').ok_or_else(wanted)?;
-        let is_name = |sign: char| sign.is_ascii_alphanumeric() || "-._".contains(sign);
-        match port.parse() {
-            Ok(port) if !host.is_empty() && host.chars().all(is_name) => {
-                Ok(Self { host: host.to_owned(), port })
-            }
-            _ => Err(wanted()),
-        }
-    }
-}
-
-impl fmt::Display for Endpoint {
-    /// As it is read: an IPv6 address in brackets.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(formatter, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(formatter, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-impl Endpoint {
-    /// Whether it is an address that stands for all addresses of a machine, so that nobody can connect to it.
-    fn is_unspecified(&self) -> bool {
-        self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
-    }
-}
-
-/// The address to listen on: one, or a name, which is looked up now and not again. An error when nothing is known by it.
-pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
-    let endpoint: Endpoint = text.parse()?;
-    let mut found = (endpoint.host.as_str(), endpoint.port)
-        .to_socket_addrs()
-        .map_err(|error| format!("can't look up `{}`: {error}", endpoint.host))?;
-    found.next().ok_or_else(|| format!("`{}` has no address", endpoint.host))
 }
 
 /// A user and the password to give it.
@@ -325,44 +236,6 @@ impl Settings {
         self
     }
 
-    /// Refuses what no broker can be started with, whatever the machine is like.
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
-        numbers::ALL.iter().try_for_each(|number| number.check(self))?;
-        if self.max_memory_bytes < self.max_request_bytes {
-            return Err(SettingsError::new(format!(
-                "--max-memory-bytes {} has no room for one request of --max-request-bytes {}; raise the first or lower the \
-                 second",
-                self.max_memory_bytes, self.max_request_bytes
-            )));
-        }
-        for (name, value) in &self.properties {
-            let checked = properties::broker::check(name, value);
-            checked.map_err(|why| SettingsError::new(format!("--set: {why}")))?;
-        }
-        security::check(self)?;
-        self.check_advertised()
-    }
-
-    /// Clients connect where they are told to, so it must be somewhere.
-    fn check_advertised(&self) -> Result<(), SettingsError> {
-        match &self.advertised {
-            Some(endpoint) if endpoint.is_unspecified() => Err(SettingsError::new(format!(
-                "--advertise {endpoint}: no client can connect to {}; give the name or the address by which clients reach \
-                 this machine",
-                endpoint.host
-            ))),
-            None if self.listen.ip().is_unspecified() => {
-                let (listen, port) = (self.listen, self.listen.port());
-                Err(SettingsError::new(format!(
-                    "--listen {listen} takes clients on every address, which is none that they could be told to connect \
-                     to; add --advertise HOST:{port} with the name or the address by which they reach this machine \
-                     (localhost:{port} if they all run on it)"
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Where clients are told to connect, once the address is bound.
     pub(crate) fn endpoint(&self, bound: SocketAddr) -> Endpoint {
         match &self.advertised {
@@ -415,53 +288,5 @@ impl Settings {
             offsets_retention_minutes: 7 * 24 * 60,
             notices: Notices::nowhere(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endpoints_are_names_or_addresses_with_a_port() {
-        let read = |text: &str| text.parse::<Endpoint>().map(|endpoint| (endpoint.host, endpoint.port)).ok();
-        assert_eq!(read("127.0.0.1:9092"), Some(("127.0.0.1".to_owned(), 9092)));
-        assert_eq!(read("[::1]:9092"), Some(("::1".to_owned(), 9092)));
-        assert_eq!(read("broker-1.example.org:1"), Some(("broker-1.example.org".to_owned(), 1)));
-        for bad in ["", "host", ":9092", "host:", "host:65536", "::1:9092", "ho st:1", "host:-1"] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn clients_are_told_of_an_address_that_they_can_connect_to() {
-        let told = |listen: &str, advertised: Option<&str>| {
-            let mut settings = Settings { insecure: true, ..Settings::new("unused") };
-            settings.listen = listen.parse().unwrap();
-            settings.advertised = advertised.map(|endpoint| endpoint.parse().unwrap());
-            let bound = SocketAddr::new(settings.listen.ip(), 7);
-            settings.check().map(|()| settings.endpoint(bound).to_string()).map_err(|error| error.to_string())
-        };
-        assert_eq!(told("127.0.0.1:0", None).as_deref(), Ok("127.0.0.1:7"));
-        assert_eq!(told("[::1]:0", None).as_deref(), Ok("[::1]:7"));
-        assert_eq!(told("0.0.0.0:7", Some("broker.example:9")).as_deref(), Ok("broker.example:9"));
-        assert_eq!(told("0.0.0.0:0", Some("localhost:0")).as_deref(), Ok("localhost:7"));
-        for everywhere in ["0.0.0.0:9092", "[::]:9092"] {
-            let error = told(everywhere, None).unwrap_err();
-            assert!(error.contains(everywhere) && error.contains("--advertise HOST:9092"), "{error}");
-            let error = told("127.0.0.1:0", Some(everywhere)).unwrap_err();
-            assert!(
-                error.starts_with(&format!("--advertise {everywhere}: no client can connect")),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_name_to_listen_on_is_looked_up() {
-        assert_eq!(resolve("127.0.0.1:0"), Ok("127.0.0.1:0".parse().unwrap()));
-        let found = resolve("localhost:7").unwrap();
-        assert!(found.ip().is_loopback() && found.port() == 7);
-        assert!(resolve("no port").is_err());
     }
 }

@@ -680,8 +680,8 @@ pub(crate) fn random_id() -> io::Result<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notices::Notices;
     use crate::partition::Ack;
-    use crate::settings::Notices;
 
     fn open(folder: &Path) -> anyhow::Result<Topics> {
         Topics::open(

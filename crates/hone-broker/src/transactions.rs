@@ -11,8 +11,8 @@
 mod admissions;
 #[cfg(test)]
 mod crash_tests;
-mod ends;
 mod entry;
+pub(crate) mod producer;
 mod state;
 
 use std::collections::{HashMap, HashSet};
@@ -26,16 +26,17 @@ use hone_kafka::BatchHeader;
 use crate::code;
 use crate::journal::{Damage, Journal, Post};
 use crate::limits::Limits;
-use crate::mailbox::{Reply, Ticket};
-use crate::settings::Notices;
+use crate::notices::Notices;
+use crate::reply::Reply;
+use crate::ticket::Ticket;
 use crate::wall_clock::unix_ms;
 
 pub(crate) use admissions::Admission;
-pub(crate) use ends::{COORDINATOR_EPOCH, NodeEnds, Verdict, settle_open, write_markers};
-pub(crate) use state::{Decision, FreshId, Phase, Places, Producer, Protocol, Transaction};
+pub(crate) use state::{Decision, FreshId, Phase, Places, Protocol, Transaction};
 
 use admissions::Admissions;
 use entry::Entry;
+use producer::Producer;
 use state::{Book, Claim, End, Found};
 
 const JOURNAL_FILE: &str = "transactions.journal";

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::mailbox::Ticket;
-use crate::partition::Partition;
+use crate::ticket::Ticket;
 
 /// One parked Fetch, in the lists of all partitions that it reads.
 #[derive(Debug)]
@@ -48,23 +47,6 @@ pub(crate) struct Lack {
 pub(crate) struct Standing {
     committed: bool,
     at: (u64, Ticket),
-}
-
-/// A partition that a parked Fetch waits for.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    pub(crate) partition: Arc<Partition>,
-    pub(crate) waiter: Arc<Waiter>,
-    pub(crate) standing: Option<Standing>,
-}
-
-impl Watch {
-    /// Takes the waiter out of the partition's list.
-    pub(crate) fn end(&self) {
-        if let Some(standing) = &self.standing {
-            self.partition.forget(standing);
-        }
-    }
 }
 
 /// How far readers can see.

@@ -10,8 +10,8 @@ use hone_kafka::{BatchBuilder, Codec, batches, codec, records};
 
 use super::cursor::Cursor;
 use super::recovery::{config, seal_batches};
+use crate::notices::Notices;
 use crate::partition::{Ack, Marker, Opening, Partition, Storage};
-use crate::settings::Notices;
 
 const MOST_STEPS: usize = 200;
 const LIMIT_BYTES: usize = 1 << 20;

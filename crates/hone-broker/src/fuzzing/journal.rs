@@ -9,13 +9,15 @@ use std::path::Path;
 
 use super::cursor::Cursor;
 use crate::coordinator::Coordinator;
+use crate::endpoint::Endpoint;
 use crate::journal::{Damage, Journal};
+use crate::notices::Notices;
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::security::Security;
 use crate::security::acl::{Acls, Filter, PatternFilter};
-use crate::settings::{Endpoint, Notices, Settings};
+use crate::settings::Settings;
 use crate::topics::Topics;
 use crate::transactions::Transactions;
 

@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::cursor::Cursor;
 use crate::log::{LOG, file_name};
 use crate::log_config::LogConfig;
+use crate::notices::Notices;
 use crate::partition::{Ack, Bounds, Opening, Partition, Storage};
-use crate::settings::Notices;
 
 /// Set in a kind: the file's checksums are made right.
 pub(super) const SEALED: u8 = 0x80;

@@ -25,8 +25,9 @@ use super::world::{PASSWORD, SALT, USER};
 use crate::Broker;
 use crate::journal::{Damage, Journal};
 use crate::keys::{self, APIS};
+use crate::notices::Notices;
 use crate::partition::{Ack, Marker, Opening, Partition, Storage};
-use crate::settings::{NewUser, Notices, Settings};
+use crate::settings::{NewUser, Settings};
 
 /// Kinds of broker: everyone may do everything, whoever asks is a super user, a login is wanted.
 const OPEN: u8 = 0;

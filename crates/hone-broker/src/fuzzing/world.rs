@@ -17,20 +17,25 @@ use crate::clerk::{self, Jobs};
 use crate::coordinator::Coordinator;
 use crate::groups::{Groups, Now, Timing};
 use crate::journal::Journal;
-use crate::mailbox::{Letter, Mailbox, Ticket};
-use crate::node::{Node, Stores, load};
+use crate::mailbox::{Letter, Mailbox};
+use crate::node::{Node, Stores};
+use crate::notices::Notices;
 use crate::offsets::{Offsets, Store};
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
+use crate::security::Security;
 use crate::security::acl::Acls;
 use crate::security::hashing::Job;
-use crate::security::{self, Security};
-use crate::settings::{NewUser, Notices, Settings};
+use crate::settings::{NewUser, Settings};
+use crate::shard_counters::load;
+use crate::ticket::Ticket;
 use crate::topics::{NewTopic, Topics};
-use crate::transactions::{NodeEnds, Transactions};
+use crate::transaction_ends::NodeEnds;
+use crate::transactions::Transactions;
 use crate::wall_clock::unix_ms;
+use crate::workers;
 
 /// Member ids are the same in every run, so that inputs can name them.
 pub(super) const SALT: u64 = 7;
@@ -151,8 +156,8 @@ impl World {
         self.node.desk.close();
         clerk::run(&self.node, &self.jobs).expect("the clerk");
         self.node.security.hasher.stop();
-        security::hashing::run(&self.node, &self.logins).expect("the hasher");
-        self.node.flusher.run(&self.node);
+        workers::check_passwords(&self.node, &self.logins).expect("the hasher");
+        workers::flush(&self.node);
         self.node.transactions.turn_once(&self.ends);
         self.node.with_groups(|groups, effects| groups.tick(Now::read(), effects));
     }

@@ -3,22 +3,18 @@
 //! The sum over all groups is kept: whatever may have grown is weighed again at the end of the step. A step that would
 //! grow beyond the limit is refused before anything has changed; one that adds nothing never is, however full it is.
 
+use super::Groups;
+use super::answers::Refusal;
 use super::classic::{self, Classic};
-use super::consumer::{self, Consumer, Refusal};
-use super::{Beat, Group, Groups, Join};
+use super::consumer::{self, Consumer, ENTRY_BYTES, names_bytes};
+use super::group::Group;
+use super::request::{Beat, Join};
 use crate::code;
 
 /// A member or a group, on top of what clients name: the maps and the numbers.
 const HEAD_BYTES: usize = 512;
-/// A name or a partition in a map, on top of its own bytes.
-const ENTRY_BYTES: usize = 64;
 /// What a member may say of itself, and what its assignment may be.
 const MOST_MEMBER_BYTES: usize = 1 << 20;
-
-/// Names in a set.
-pub(super) fn of_names<'a>(names: impl IntoIterator<Item = &'a String>) -> usize {
-    names.into_iter().map(|name| name.len() + ENTRY_BYTES).sum()
-}
 
 fn of_text(text: Option<&str>) -> usize {
     text.map_or(0, str::len)
@@ -104,8 +100,8 @@ impl Consumer {
     fn bytes(&self) -> usize {
         let members: usize = self.members.iter().map(|(id, member)| member.bytes(id)).sum();
         let matches: usize =
-            self.matches.iter().map(|(key, found)| of_key(key) + of_names(&found.names)).sum();
-        of_head(&self.id) + members + matches + 2 * of_names(self.topics.keys())
+            self.matches.iter().map(|(key, found)| of_key(key) + names_bytes(&found.names)).sum();
+        of_head(&self.id) + members + matches + 2 * names_bytes(self.topics.keys())
     }
 
     /// What a heartbeat adds.
@@ -144,7 +140,7 @@ fn of_beat(beat: &Beat, known: Option<&consumer::Member>) -> usize {
         + text(&beat.rack, known.map(|member| &member.rack))
         + text(&beat.pattern, known.map(|member| &member.pattern))
         + text(&beat.assignor, known.map(|member| &member.assignor));
-    let names = beat.names.as_ref().map_or(known.map_or(0, |member| member.names_bytes), of_names);
+    let names = beat.names.as_ref().map_or(known.map_or(0, |member| member.names_bytes), names_bytes);
     let id = if beat.member.is_empty() { ENTRY_BYTES } else { beat.member.len() };
     HEAD_BYTES + id + texts + beat.client_id.len() + beat.client_host.len() + names
 }
@@ -206,7 +202,7 @@ impl Groups {
         if beat.epoch < 0 {
             return Ok(false);
         }
-        let names = beat.names.as_ref().map_or(0, of_names) + of_text(beat.pattern.as_deref());
+        let names = beat.names.as_ref().map_or(0, names_bytes) + of_text(beat.pattern.as_deref());
         if names > MOST_MEMBER_BYTES {
             let message = format!(
                 "{names} bytes of topic names or pattern, and a member may bring {MOST_MEMBER_BYTES}; subscribe to fewer, or by a pattern"

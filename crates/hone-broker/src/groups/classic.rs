@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use super::answers::{JoinAnswer, SyncAnswer};
+use super::description::{GroupDescription, MemberDescription};
+use super::request::{Join, Protocols, Who};
+use super::step::{Effects, Now, milliseconds};
 use super::subscription;
-use super::{
-    Effects, GroupDescription, Join, JoinAnswer, MemberDescription, Now, Protocols, SyncAnswer, Who,
-    milliseconds,
-};
 use crate::code;
-use crate::mailbox::{Reply, Ticket};
+use crate::reply::Reply;
+use crate::ticket::Ticket;
 
 /// The protocol type of consumers; other members (Kafka Connect, for example) have their own.
 const CONSUMER: &str = "consumer";

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use regex::{Regex, RegexBuilder};
 
+use super::answers::Refusal;
 use super::assignor::{Assignor, Partitions, Subscriber};
-use super::{Effects, Now, bytes};
+use super::request::{Beat, Catalogue};
+use super::step::{Effects, Now, milliseconds};
 use crate::code;
 
 /// The epoch with which a member leaves for good.
@@ -24,62 +26,12 @@ const MOST_PATTERN_BYTES: usize = 1 << 20;
 /// through all names, of members or of topics.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// The topics, as far as groups look at them.
-pub(crate) trait Catalogue {
-    /// Id and number of partitions.
-    fn topic(&self, name: &str) -> Option<(u128, i32)>;
-    /// The names of all that the viewer may see.
-    fn names(&self) -> Vec<String>;
-    /// Whose rights those are: for equal ones, [`Catalogue::names`] are equal.
-    fn viewer(&self) -> String;
-}
+/// A name or a partition in a map, on top of its own bytes.
+pub(super) const ENTRY_BYTES: usize = 64;
 
-/// What ConsumerGroupHeartbeat says; `None` is "as before".
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Beat {
-    pub(crate) group: String,
-    pub(crate) member: String,
-    pub(crate) epoch: i32,
-    pub(crate) instance: Option<String>,
-    pub(crate) rack: Option<String>,
-    pub(crate) rebalance_ms: i32,
-    pub(crate) names: Option<Vec<String>>,
-    pub(crate) pattern: Option<String>,
-    pub(crate) assignor: Option<String>,
-    /// The partitions that the member has.
-    pub(crate) owned: Option<Partitions>,
-    pub(crate) client_id: String,
-    pub(crate) client_host: String,
-    /// Whether members name themselves, as from version 1 on.
-    pub(crate) names_itself: bool,
-}
-
-/// The answer to ConsumerGroupHeartbeat.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BeatAnswer {
-    pub(crate) error: i16,
-    pub(crate) message: Option<String>,
-    pub(crate) member: String,
-    pub(crate) epoch: i32,
-    pub(crate) heartbeat_ms: i32,
-    /// `None`: as before.
-    pub(crate) assignment: Option<Partitions>,
-}
-
-/// An error code and what is wrong.
-pub(super) type Refusal = (i16, String);
-
-impl BeatAnswer {
-    pub(super) fn refused((error, message): Refusal) -> Self {
-        Self {
-            error,
-            message: Some(message),
-            member: String::new(),
-            epoch: 0,
-            heartbeat_ms: 0,
-            assignment: None,
-        }
-    }
+/// Names in a set.
+pub(super) fn names_bytes<'a>(names: impl IntoIterator<Item = &'a String>) -> usize {
+    names.into_iter().map(|name| name.len() + ENTRY_BYTES).sum()
 }
 
 /// A viewer and a pattern.
@@ -157,7 +109,7 @@ impl Member {
     }
 
     fn set_names(&mut self, names: BTreeSet<String>) {
-        self.names_bytes = bytes::of_names(&names);
+        self.names_bytes = names_bytes(&names);
         self.names = names;
     }
 
@@ -246,7 +198,7 @@ impl Consumer {
 
     /// Adds a member that was read from the journal: it has a whole session to come back.
     pub(super) fn restore_member(&mut self, now: Now, session: Duration, id: String, mut member: Member) {
-        member.names_bytes = bytes::of_names(&member.names);
+        member.names_bytes = names_bytes(&member.names);
         member.expires = now.at + session;
         member.phase = if member.epoch == LEAVE_STATIC {
             Phase::Stable
@@ -637,7 +589,7 @@ fn still_owns(owned: Option<&Partitions>, lost: &Partitions) -> bool {
 }
 
 fn rebalance_limit(member: &Member) -> Duration {
-    super::milliseconds(member.rebalance_ms)
+    milliseconds(member.rebalance_ms)
 }
 
 fn unknown(member: &str) -> Refusal {

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::assignor::{Assignor, Partitions};
-use super::{Group, Now, classic, consumer};
+use super::group::Group;
+use super::step::Now;
+use super::{classic, consumer};
 use crate::protocol::{Answer, Fields};
 
+/// First byte of a journal entry that is of a group.
+pub(crate) const RECORD: u8 = b'g';
 /// The kinds of an entry, its first byte behind the one that says it is of a group.
 const GONE: i8 = 0;
 const CLASSIC: i8 = 1;
@@ -14,7 +18,7 @@ const CONSUMER: i8 = 2;
 
 /// Writes what a group is; `None` for one that is no more.
 pub(super) fn write(id: &str, group: Option<&Group>) -> Vec<u8> {
-    let mut bytes = vec![super::RECORD];
+    let mut bytes = vec![RECORD];
     let mut out = Answer::new(&mut bytes, true);
     match group {
         None => {

@@ -1,5 +1,7 @@
 //! Stories of groups.
 
+use std::time::{Duration, Instant};
+
 use super::*;
 
 type Due = Vec<(Ticket, Reply)>;

@@ -5,23 +5,24 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::Instant;
 
 use hone_kafka::{RequestHead, WireError};
 
-use super::k00_produce::Walk;
+use super::park::{Attempt, Park};
+use super::produce_walk::Walk;
 use crate::appends::Appends;
 use crate::code;
 use crate::groups::Who;
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::mailbox::Letter;
 use crate::node::Node;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::Metering;
+use crate::reply::Reply;
 use crate::security::acl::{CLUSTER, Operation, Resource};
 use crate::security::session::Session;
+use crate::ticket::Ticket;
 use crate::topics::Topic;
 use crate::transactions::FreshId;
-use crate::waiters::Watch;
 
 /// Told with the error for what may not be done with the cluster.
 pub(super) const NOT_ALLOWED: &str = "not allowed on the cluster";
@@ -61,30 +62,6 @@ impl Outcome {
     pub(crate) fn is_unfinished(&self) -> bool {
         matches!(self, Self::Park(_) | Self::Pause { .. })
     }
-}
-
-/// What a parked request waits for.
-#[derive(Debug)]
-pub(crate) enum Park {
-    /// More records, until the deadline.
-    Records { until: Instant, watched: Vec<Watch> },
-    /// What another thread, or another request, will say.
-    Reply,
-    /// The next turn of the reactor.
-    Turn(Box<Walk>),
-}
-
-/// How often a request is being served.
-#[derive(Debug)]
-pub(crate) enum Attempt {
-    /// For the first time.
-    First,
-    /// Again, after it was parked: records came or the time is up.
-    Again { until: Instant },
-    /// Again, with what it waited for.
-    Answered(Reply),
-    /// From where it stood at the end of a turn.
-    Further(Box<Walk>),
 }
 
 /// Buffers of a reactor that live longer than a request.

@@ -1,6 +1,5 @@
 //! Produce: batches are checked, perhaps validated and packed anew, and stored.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,14 +7,18 @@ use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
 use hone_kafka::{BatchError, BatchHeader, Codec, WireError};
 
-use super::call::{Attempt, Call, Outcome, Workspace};
-use crate::appends::{self, Append, Destination, Stored, Terms};
+use super::call::{Call, Outcome, Workspace};
+use super::produce_walk::{Progress, RequestTerms, Walk};
+use crate::append::{Append, Destination, Stored, Terms};
+use crate::appends;
 use crate::code;
-use crate::mailbox::{Letter, Ticket};
+use crate::keys::park::Attempt;
+use crate::mailbox::Letter;
 use crate::partition::Ack;
 use crate::properties::Durability;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
+use crate::ticket::Ticket;
 use crate::topics::Topic;
 use crate::validate::{self, Refusal};
 use crate::wall_clock::unix_ms;
@@ -52,57 +55,6 @@ impl From<Box<Refusal>> for Box<Verdict> {
 impl From<Stored> for Verdict {
     fn from(stored: Stored) -> Self {
         Self { stored, record_errors: Vec::new(), message: None }
-    }
-}
-
-/// What holds for all batches of a request.
-struct Wanted {
-    acks: i16,
-    refusal: Option<(i16, &'static str)>,
-    /// The transactional id of the producer.
-    transactional: Option<String>,
-}
-
-/// A request on its way from batch to batch. When looking into batches has taken what a turn of the reactor has for that,
-/// it goes on in the next turn; its batches are stored and its answer is written up to where it stands.
-pub(crate) struct Walk {
-    wanted: Wanted,
-    /// Where in the frame the next field is.
-    at: usize,
-    /// Topics behind the one that it is in.
-    topics: usize,
-    /// The topic that it is in, or the error code for the client that may not write to it.
-    topic: Option<Result<Option<Arc<Topic>>, i16>>,
-    /// What is left of that topic.
-    partitions: usize,
-    progress: Progress,
-}
-
-impl fmt::Debug for Walk {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Walk").field("at", &self.at).finish_non_exhaustive()
-    }
-}
-
-/// What the batches of a request have come to so far.
-#[derive(Default)]
-struct Progress {
-    /// Outcomes that are missing, and the bytes of their batches; since the last turn.
-    waiting: usize,
-    bytes: usize,
-    /// A batch that nobody asked about was not stored.
-    failed: Option<i16>,
-    /// Where the batches belonged, as long as it is one reactor.
-    owner: Option<usize>,
-    spread: bool,
-    /// Batches that were refused.
-    complaints: usize,
-}
-
-impl Progress {
-    fn note_owner(&mut self, owner: usize) {
-        self.spread |= self.owner.is_some_and(|known| known != owner);
-        self.owner = Some(owner);
     }
 }
 
@@ -193,7 +145,7 @@ impl Walk {
             None
         };
         Ok(Self {
-            wanted: Wanted { acks, refusal, transactional: id.map(str::to_owned) },
+            wanted: RequestTerms { acks, refusal, transactional: id.map(str::to_owned) },
             at: call.frame.len() - fields.left(),
             topics,
             topic: None,

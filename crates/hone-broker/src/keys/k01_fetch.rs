@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 
 use hone_kafka::{BatchHeader, WireError, batch};
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use crate::code;
-use crate::node::count;
-use crate::partition::{AbortedTransaction, Bounds, FileRange, Partition, ReadError};
+use crate::keys::park::{Attempt, Park};
+use crate::log::file_range::FileRange;
+use crate::partition::{AbortedTransaction, Bounds, Partition, ReadError};
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
+use crate::shard_counters::count;
 use crate::topics::Topic;
-use crate::waiters::{Lack, Waiter, Watch};
+use crate::waiters::{Lack, Waiter};
+use crate::watch::Watch;
 
 /// Records in one answer, whatever the client would take.
 const MOST_BYTES: usize = 64 << 20;

@@ -7,7 +7,8 @@ use hone_kafka::WireError;
 
 use super::call::{Call, NOT_ASKED, Outcome};
 use crate::code;
-use crate::node::{NODE_ID, Node};
+use crate::endpoint::NODE_ID;
+use crate::node::Node;
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};

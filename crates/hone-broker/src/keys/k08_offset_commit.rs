@@ -2,12 +2,13 @@
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park, member_identity};
+use super::call::{Call, Outcome, member_identity};
 use crate::code;
 use crate::groups::{CommitKind, Now};
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::offsets::{Committed, Place};
 use crate::protocol::{Answer, Fields};
+use crate::reply::Reply;
 use crate::security::acl::Operation;
 
 /// Kafka's `offset.metadata.max.bytes`.

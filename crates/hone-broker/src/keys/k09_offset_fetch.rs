@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::offsets::Committed;
 use crate::protocol::{Answer, Fields};
+use crate::reply::Reply;
 use crate::security::acl::Operation;
 
 /// Topics with the partitions asked for; `None` for everything the group has committed.

@@ -2,10 +2,11 @@
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park, member_identity};
+use super::call::{Call, Outcome, member_identity};
 use crate::groups::{Now, SyncAnswer};
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::protocol::Answer;
+use crate::reply::Reply;
 use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {

@@ -3,12 +3,13 @@
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::protocol::Answer;
+use crate::reply::Reply;
 use crate::security::acl::{Operation, Resource};
-use crate::transactions::Producer;
+use crate::transactions::producer::Producer;
 
 /// From here on clients know that being fenced is not the same as an invalid epoch.
 const KNOWS_FENCED: i16 = 4;

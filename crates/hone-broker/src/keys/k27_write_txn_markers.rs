@@ -11,7 +11,9 @@ use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
-use crate::transactions::{COORDINATOR_EPOCH, Decision, Producer, Verdict, write_markers};
+use crate::transaction_ends::{COORDINATOR_EPOCH, Verdict, write_markers};
+use crate::transactions::Decision;
+use crate::transactions::producer::Producer;
 
 /// Markers, topics and partitions of one request.
 const MOST_ENTRIES: usize = 20_000;

@@ -2,15 +2,16 @@
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use super::k08_offset_commit::MOST_METADATA_BYTES;
 use crate::code;
 use crate::groups::{CommitKind, Now, Who};
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::offsets::Committed;
 use crate::protocol::{Answer, Fields};
+use crate::reply::Reply;
 use crate::security::acl::Operation;
-use crate::transactions::Producer;
+use crate::transactions::producer::Producer;
 
 /// First version of the second protocol: committing offsets announces their group.
 const ANNOUNCES: i16 = 5;

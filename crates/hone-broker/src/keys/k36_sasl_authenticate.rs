@@ -6,8 +6,9 @@ use hone_kafka::WireError;
 
 use super::call::{Call, Outcome};
 use crate::code;
+use crate::keys::login;
+use crate::keys::login::Progress;
 use crate::protocol::Answer;
-use crate::security::login::{self, Progress};
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::protocol::Answer;
+use crate::reply::Reply;
 use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {

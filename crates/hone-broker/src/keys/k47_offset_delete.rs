@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::offsets::Place;
 use crate::protocol::{Answer, Fields};
+use crate::reply::Reply;
 use crate::security::acl::Operation;
 
 /// Topics and partitions of one request.

@@ -4,7 +4,7 @@ use hone_kafka::WireError;
 
 use super::call::{Call, Outcome};
 use crate::code;
-use crate::node::NODE_ID;
+use crate::endpoint::NODE_ID;
 use crate::protocol::Answer;
 
 /// The endpoints of brokers; the other kind is that of controllers.

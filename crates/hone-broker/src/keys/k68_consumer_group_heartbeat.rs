@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_kafka::WireError;
 
-use super::call::{Attempt, Call, Outcome, Park};
+use super::call::{Call, Outcome};
 use crate::code;
 use crate::groups::{Beat, BeatAnswer, Catalogue, Now};
-use crate::mailbox::Reply;
+use crate::keys::park::{Attempt, Park};
 use crate::protocol::{Answer, Fields};
+use crate::reply::Reply;
 use crate::security::acl::Operation;
 
 /// The topics as far as a pattern of the client may find them.

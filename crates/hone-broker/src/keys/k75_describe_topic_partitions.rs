@@ -7,7 +7,7 @@ use hone_kafka::WireError;
 
 use super::call::{Call, Outcome};
 use crate::code;
-use crate::node::NODE_ID;
+use crate::endpoint::NODE_ID;
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::{Operation, Resource};

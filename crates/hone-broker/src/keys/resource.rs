@@ -7,7 +7,8 @@ use hone_kafka::WireError;
 
 use super::call::{Call, Outcome};
 use crate::code;
-use crate::node::{NODE_ID, Node};
+use crate::endpoint::NODE_ID;
+use crate::node::Node;
 use crate::properties::Owner;
 use crate::properties::broker::Scope;
 use crate::properties::definition::Definition;

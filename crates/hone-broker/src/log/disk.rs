@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::durable;
 use crate::faults::{FaultKind, Faults};
+use crate::notices::Notices;
 use crate::reserve::Reserve;
-use crate::settings::Notices;
 
 /// What every log of a broker is opened with.
 #[derive(Debug, Clone)]

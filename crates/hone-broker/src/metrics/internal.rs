@@ -1,10 +1,12 @@
 //! The internal endpoint: everything, by partition and by shard.
 
 use super::page::{Kind, Page};
+use crate::api_key;
 use crate::histogram::Histogram;
 use crate::keys::{self, APIS};
-use crate::node::{Node, ShardCounters, load};
+use crate::node::Node;
 use crate::partition::Partition;
+use crate::shard_counters::{ShardCounters, load};
 
 /// The whole page.
 pub(super) fn text(node: &Node) -> String {
@@ -154,7 +156,7 @@ fn requests(node: &Node, page: &mut Page) {
         let sum: u64 = node.shards.iter().filter_map(|shard| shard.requests.get(place)).map(load).sum();
         family.sample(&[("handler", &api.name)], sum);
     }
-    let produced = keys::find(keys::PRODUCE).map_or(0, |(place, _)| place);
+    let produced = keys::find(api_key::PRODUCE).map_or(0, |(place, _)| place);
     let name = "vectorized_kafka_rpc_produce_requests";
     let mut family =
         page.family(name, Kind::Counter, "Produce requests answered, by the reactor that read them");

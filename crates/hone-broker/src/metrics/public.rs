@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::page::{Kind, Page};
-use crate::node::{Node, ShardCounters, load};
+use crate::node::Node;
 use crate::offsets::Committed;
+use crate::shard_counters::{ShardCounters, load};
 
 /// The whole page.
 pub(super) fn text(node: &Node) -> String {

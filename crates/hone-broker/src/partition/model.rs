@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::tests::config;
 use super::*;
 use crate::log::{LOG, file_name};
-use crate::settings::Notices;
+use crate::notices::Notices;
 
 #[derive(Debug, Clone)]
 enum Step {

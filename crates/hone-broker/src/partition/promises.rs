@@ -11,7 +11,7 @@ use super::tests::config;
 use super::*;
 use crate::faults::Faults;
 use crate::log::{LOG, file_name};
-use crate::settings::Notices;
+use crate::notices::Notices;
 
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<String>>>);

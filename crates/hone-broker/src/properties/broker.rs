@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::definition::{Definition, Wanted, find, nearest};
 use super::{CLEANUP_POLICIES, CODECS, LEAST_SEGMENT_BYTES, Layer, Row, Source, TIMESTAMP_TYPES, row};
-use crate::node::NODE_ID;
-use crate::settings::{Endpoint, Settings};
+use crate::endpoint::{Endpoint, NODE_ID};
+use crate::settings::Settings;
 
 const MOST_I32: i64 = i32::MAX as i64;
 const MOST_I64: i64 = i64::MAX;

@@ -1,11 +1,8 @@
 //! The thread that hashes passwords: to check one takes milliseconds of CPU, which would hold up a reactor.
 
-use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::mailbox::{Letter, Reply, Ticket};
-use crate::node::Node;
+use crate::ticket::Ticket;
 
 /// Passwords that may wait. Above this new ones are turned away: whoever sends passwords by the thousand waits longer
 /// than whoever sends one.
@@ -13,7 +10,7 @@ const MOST_WAITING: usize = 256;
 
 /// Something to do for a parked request.
 pub(crate) enum Job {
-    /// Is this the user's password? Answered with [`Reply::Checked`].
+    /// Is this the user's password? Answered with `Reply::Checked`.
     Check { ticket: Ticket, user: String, password: String },
     /// End the thread.
     Stop,
@@ -38,13 +35,4 @@ impl Hasher {
         // An error says that it has ended.
         let _ = self.0.send(Job::Stop);
     }
-}
-
-/// Checks passwords until told to stop.
-pub(crate) fn run(node: &Arc<Node>, jobs: &Receiver<Job>) -> io::Result<()> {
-    while let Ok(Job::Check { ticket, user, password }) = jobs.recv() {
-        let user_is_right = node.security.users.password_is(&user, &password);
-        node.post(ticket, Letter::Reply(ticket.connection, Reply::Checked { user, user_is_right }));
-    }
-    Ok(())
 }

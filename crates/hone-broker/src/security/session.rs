@@ -3,7 +3,7 @@
 use super::plain::Login;
 use super::scram::{Exchange, Hash};
 use super::users::Users;
-use crate::keys::{API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE};
+use crate::api_key::{API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE};
 
 /// Who has not said who it is, where nobody is asked.
 pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";

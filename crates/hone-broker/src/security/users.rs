@@ -2,11 +2,10 @@
 //! passwords themselves are never in it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::{fs, io};
 
 use anyhow::{Context, anyhow, bail};
 use base64::Engine as _;
@@ -16,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::durable;
 
-use super::random_bytes;
+use super::random::random_bytes;
 use super::scram::{Credential, Hash};
 
 const USERS_FILE: &str = "users.json";

@@ -2,17 +2,16 @@
 //! removed, and nothing else ever is: a log that no topic has is set aside.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Context;
 
 use super::cluster::{Doomed, FILE, StoredTopic};
 use super::{LOG_FOLDER, is_topic_name};
 use crate::durable;
+use crate::notices::Notices;
 use crate::partition::{DELETED_SUFFIX, Opening};
-use crate::settings::Notices;
 
 /// Where logs go that no topic has, inside the data folder.
 const ASIDE_FOLDER: &str = "set-aside";

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_kafka::WireError;
 
-use super::state::{Decision, Phase, Places, Producer, Protocol, Transaction};
+use super::producer::Producer;
+use super::state::{Decision, Phase, Places, Protocol, Transaction};
 use crate::protocol::{Answer, Fields};
 
 const IMAGE: i8 = 1;

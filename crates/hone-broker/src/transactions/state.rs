@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::entry::Entry;
+use super::producer::{NO_EPOCH, NO_ID, Producer};
 use crate::code;
 
 /// Kafka's `transaction.max.timeout.ms`.
@@ -22,20 +23,6 @@ const EXPIRY_MS: i64 = 7 * 24 * 3_600_000;
 const LAST_EPOCH: i16 = i16::MAX - 1;
 /// Groups whose offsets one transaction commits, at most.
 const MOST_GROUPS: usize = 1_000;
-const NO_EPOCH: i16 = -1;
-const NO_ID: i64 = -1;
-
-/// A producer id in one of its lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Producer {
-    pub(crate) id: i64,
-    pub(crate) epoch: i16,
-}
-
-impl Producer {
-    /// What stands in an answer that gives none.
-    pub(crate) const NONE: Self = Self { id: NO_ID, epoch: NO_EPOCH };
-}
 
 /// Gives a producer id that nobody has; an error code when it can't.
 pub(crate) type FreshId<'a> = &'a mut dyn FnMut() -> Result<i64, i16>;

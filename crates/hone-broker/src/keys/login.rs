@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::nonce;
-use super::session::{Session, Step};
-use crate::keys::call::{Attempt, Park};
-use crate::mailbox::{Reply, Ticket};
+use crate::keys::park::{Attempt, Park};
 use crate::node::Node;
+use crate::reply::Reply;
+use crate::security::random::nonce;
+use crate::security::session::{Session, Step};
+use crate::ticket::Ticket;
 
 /// How long whoever fails waits to hear of it: guessing by one connection is slow, and costs the broker nothing.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);

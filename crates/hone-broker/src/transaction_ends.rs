@@ -1,16 +1,17 @@
 //! How a transaction ends in the partitions and groups of this broker.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{io, thread};
 
-use super::{Decision, Ending, Ends, Producer};
 use crate::code;
-use crate::mailbox::{Letter, Ticket};
+use crate::mailbox::Letter;
 use crate::node::Node;
 use crate::partition::{AppendError, Marker, Partition, Sequence};
+use crate::ticket::Ticket;
+use crate::transactions::producer::Producer;
+use crate::transactions::{Decision, Ending, Ends};
 use crate::wall_clock::unix_ms;
 
 /// There is one coordinator, and it never moves.

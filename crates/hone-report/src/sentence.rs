@@ -261,7 +261,7 @@ mod tests {
         window.outcome = Outcome::Saturated { backlog_requests: 12_345 };
         assert!(outcome(&window).replace(NBSP, " ").contains("12,345 requests were waiting"));
         window.outcome = Outcome::GeneratorLate { lateness_us_p99: 12_000.0, limit_us: 500.0 };
-        assert!(outcome(&window).replace(NBSP, " ").contains("12.0 ms at its p99 where 500 µs is the limit"));
+        assert!(outcome(&window).replace(NBSP, " ").contains("(p99 12.0 ms late, limit 500 µs)"));
         window.outcome = Outcome::Failed { reason: "connection refused.".to_owned() };
         assert_eq!(outcome(&window), "Failed: connection refused.");
     }

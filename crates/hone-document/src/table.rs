@@ -22,21 +22,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// What would end a cell, or begin something else, is written so that it does not.
-pub fn in_a_cell(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut out = String::with_capacity(line.len());
-    for letter in line.chars() {
-        match letter {
-            // Pictures and links of somebody else's text would be loaded and followed, and a name behind @ be told.
-            '\\' | '|' | '`' | '[' | ']' | '!' => out.extend(['\\', letter]),
-            '<' => out.push_str("&lt;"),
-            '@' => out.push_str("@\u{200b}"),
-            _ => out.push(letter),
-        }
-    }
-    out
-}
+pub use hone_report::in_a_cell;
 
 #[cfg(test)]
 mod tests {

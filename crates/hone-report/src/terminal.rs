@@ -163,3 +163,20 @@ pub fn wrapped(text: &str) -> String {
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_wrapped_at_words_and_nothing_is_lost() {
+        let text = "word ".repeat(60).trim().to_owned();
+        let lines = wrapped(&text);
+        assert!(
+            lines.lines().count() == 4 && lines.lines().all(|line| line.chars().count() <= COLUMNS),
+            "{lines}"
+        );
+        assert_eq!(lines.split_whitespace().count(), 60);
+        assert_eq!(wrapped("short"), "short");
+    }
+}

@@ -23,18 +23,20 @@ pub enum Detail {
 
 /// The document as lines.
 pub(crate) fn terminal(document: &Markup, detail: Detail) -> String {
-    let mut writer = Writer { out: String::new(), detail };
+    let mut writer = Writer { out: String::new(), detail, first: None };
     writer.blocks(document);
     writer.out.trim_end().to_owned() + "\n"
 }
 
-struct Writer {
+struct Writer<'a> {
     out: String,
     detail: Detail,
+    /// The sentence that stands above all.
+    first: Option<&'a Element>,
 }
 
-impl Writer {
-    fn blocks(&mut self, markup: &Markup) {
+impl<'a> Writer<'a> {
+    fn blocks(&mut self, markup: &'a Markup) {
         let mut loose = Markup::default();
         for node in markup.nodes() {
             match node {
@@ -48,16 +50,15 @@ impl Writer {
         self.line(&INLINE.line(&loose));
     }
 
-    fn block(&mut self, element: &Element) {
+    fn block(&mut self, element: &'a Element) {
+        if self.first.is_some_and(|first| std::ptr::eq(first, element)) {
+            return;
+        }
         if is_left_out(element) || (element.is_detail() && self.detail == Detail::Result) {
             return;
         }
         match element.tag() {
-            "header" => {
-                self.line(&headline(element, INLINE));
-                let rest = element.elements().filter(|part| part.tag() != "h1" && !part.has_class("kicker"));
-                self.blocks(&rest.cloned().collect());
-            }
+            "header" => self.header(element),
             "figure" => {
                 let Some(Numbers { title, numbers }) = numbers_of(element) else { return };
                 self.gap();
@@ -73,6 +74,19 @@ impl Writer {
             "table" => self.table(element),
             _ => self.blocks(element.inner()),
         }
+    }
+
+    /// The result is the first line: who pipes it into `head -1` has the verdict.
+    fn header(&mut self, header: &'a Element) {
+        self.first = sentence(header);
+        let first = self.first.map_or(String::new(), |first| INLINE.line(first.inner()));
+        self.line(&first);
+        let title = header.elements().find(|part| part.tag() == "h1").map(|title| INLINE.line(title.inner()));
+        if title.is_none_or(|title| !first.starts_with(&title)) {
+            self.line(&headline(header, INLINE));
+        }
+        let rest = header.elements().filter(|part| part.tag() != "h1" && !part.has_class("kicker"));
+        rest.for_each(|part| self.block(part));
     }
 
     /// An empty line, unless one is there or nothing is.
@@ -122,6 +136,11 @@ impl Writer {
         let rows: Vec<Vec<String>> = std::iter::once(grid.titles.clone()).chain(grid.rows).collect();
         self.out.push_str(&aligned(&rows, &grid.is_number));
     }
+}
+
+/// The first sentence of a header, however deep.
+fn sentence(element: &Element) -> Option<&Element> {
+    element.elements().find_map(|part| if part.has_class("sentence") { Some(part) } else { sentence(part) })
 }
 
 /// Rows of equal length as aligned lines: numbers to the right.

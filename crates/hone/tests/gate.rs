@@ -245,7 +245,7 @@ fn a_slower_commit_fails_with_its_figures_in_every_form() {
     let again = stage::hone(&["report", run.to_str().unwrap(), "--comment"]).expect_code(0).stdout;
     assert_eq!(again, told);
     let story = stage::hone(&["report", run.to_str().unwrap(), "--markdown"]).expect_code(0).stdout;
-    assert!(story.contains("binary: commit ") && story.contains("Failed: "), "{story}");
+    assert!(story.contains("**Failed: ") && story.contains("| CPU per operation (primary) |"), "{story}");
     let ledger = repo.path("runs/ledger.jsonl");
     let shown = stage::hone(&["ledger", "show", ledger.to_str().unwrap()]).expect_code(0).stdout;
     assert!(shown.contains("commit ") && shown.contains("worse"), "{shown}");

@@ -20,7 +20,6 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
     if comparison.unmeasured_pairs > 0 {
         facts.push(format!("The clock left out {} of the planned pairs.", comparison.unmeasured_pairs));
     }
-    facts.extend(measured(comparison));
     facts.extend(unmet(comparison));
     facts.extend(design.control_limits().map(str::to_owned));
     facts.extend(design.disturbance.as_ref().map(|rule| rule.words.clone()));
@@ -70,15 +69,6 @@ fn spread(comparison: &Comparison) -> Option<String> {
     design.has_several_builds().then(|| {
         format!("{a} builds of {}, {b} of {}; the intervals rest on them.", comparison.a, comparison.b)
     })
-}
-
-/// Whose CPU counts, by the name of the program.
-fn measured(comparison: &Comparison) -> Option<String> {
-    let named =
-        |names: &[String]| if names.is_empty() { "unknown processes".to_owned() } else { names.join(", ") };
-    let [a, b] = comparison.measured.each_ref().map(|names| named(names));
-    let is_known = comparison.measured.iter().any(|names| !names.is_empty());
-    is_known.then(|| format!("Measured processes in the first A/B pair: {a} in A, {b} in B."))
 }
 
 /// What pairs can't say of a tail: an event that none of their windows met.

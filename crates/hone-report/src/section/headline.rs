@@ -170,6 +170,7 @@ fn verdict(comparison: &Comparison) -> Markup {
         .child(el("p").class("under").text(&under))
         .child(el("p").class("sentence").child(mark).text(&headline))
         .children((!figures.is_empty()).then(|| paragraph(figures)))
+        .children(measured(comparison).map(|text| paragraph(&text)))
         .children(warnings(comparison).iter().map(|warning| el("p").class("warning").text(warning)));
     if let Some(beside) = sentence::beside(comparison) {
         let worse =
@@ -178,6 +179,15 @@ fn verdict(comparison: &Comparison) -> Markup {
             block.child(el("p").class(if worse { "beside worse" } else { "beside" }).text(&beside).detail());
     }
     block.child(paragraph(&sentence::control(comparison)).detail()).into()
+}
+
+/// Whose CPU counts, by the name of the program.
+fn measured(comparison: &Comparison) -> Option<String> {
+    let named =
+        |names: &[String]| if names.is_empty() { "unknown processes".to_owned() } else { names.join(", ") };
+    let [a, b] = comparison.measured.each_ref().map(|names| named(names));
+    let is_known = comparison.measured.iter().any(|names| !names.is_empty());
+    is_known.then(|| format!("Measured processes in the first A/B pair: {a} in A, {b} in B."))
 }
 
 /// What must be known before the figures are believed.

@@ -153,7 +153,7 @@ fn several_builds_an_arm_share_the_pairs() {
     let [b1, b2, b3] = ["b1", "b2", "b3"].map(build);
     let args = [
         &["compare", &a1, &b1, "--a-build", &a2, "--a-build", &a3, "--b-build", &b2, "--b-build", &b3][..],
-        &["--pairs", "6", "--control-pairs", "0", "--keep-disturbed"],
+        &["--pairs", "6", "--control-pairs", "0", "--keep-disturbed", "--explain"],
         &SMALL,
     ]
     .concat();

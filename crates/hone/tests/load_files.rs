@@ -225,7 +225,7 @@ fn a_full_disk_costs_the_file_and_not_the_window() {
     let [stdout, stderr] =
         [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
-    assert!(stdout.contains("steady: the target kept up"), "{stdout}");
+    assert!(stdout.contains("Steady: "), "{stdout}");
     assert!(stdout.contains("/dev/full can't be written from second 0 on"), "{stdout}");
     assert!(stderr.contains("can't be written"), "{stderr}");
     assert_eq!(names_in(folder.path()), Vec::<String>::new(), "something half-written is left");

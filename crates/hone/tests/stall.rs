@@ -87,7 +87,7 @@ fn more_than_the_broker_can_do_is_saturation() {
         "4",
     ]);
     let ran = ran.expect_code(0);
-    assert!(ran.stdout.contains("saturated: the backlog only grew"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Saturated: the backlog only grew"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("p99"), "percentiles of a saturated run: {}", ran.stdout);
 }
 

@@ -23,7 +23,7 @@ pub enum Detail {
 
 /// The document as lines.
 pub(crate) fn terminal(document: &Markup, detail: Detail) -> String {
-    let mut writer = Writer { out: String::new(), detail, first: None };
+    let mut writer = Writer { out: String::new(), detail, first: None, heading_end: 0 };
     writer.blocks(document);
     writer.out.trim_end().to_owned() + "\n"
 }
@@ -33,6 +33,8 @@ struct Writer<'a> {
     detail: Detail,
     /// The sentence that stands above all.
     first: Option<&'a Element>,
+    /// How long the text was behind the last heading.
+    heading_end: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -68,6 +70,7 @@ impl<'a> Writer<'a> {
             "h2" | "h3" => {
                 self.gap();
                 self.line(&INLINE.line(element.inner()));
+                self.heading_end = self.out.len();
             }
             "p" | "summary" | "pre" => self.line(&INLINE.line(element.inner())),
             "ul" | "ol" => self.list(element, "  "),
@@ -116,6 +119,11 @@ impl<'a> Writer<'a> {
     fn table(&mut self, element: &Element) {
         let grid = Grid::new(element, INLINE);
         if grid.titles.is_empty() {
+            // The first facts below a heading need no name of their own.
+            if self.out.len() != self.heading_end {
+                self.gap();
+                self.line(&grid.caption);
+            }
             let name = |row: &Vec<String>| row.first().map_or(0, |name| name.chars().count());
             let width = grid.rows.iter().map(name).max().unwrap_or(0).max(NAME_COLUMNS);
             for row in &grid.rows {

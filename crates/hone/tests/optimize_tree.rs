@@ -356,7 +356,8 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     };
     assert_eq!(found.comparisons.iter().map(of_one_layout).collect::<Vec<_>>(), [vec![], vec!["pgo+bolt"]]);
     let luck = "pgo+bolt counts as one layout however many builds it has";
-    assert!(ran.stdout.contains(luck), "{}", ran.stdout);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(luck), "{said}");
     assert!(fs::read_to_string(bench.newest().join("report.html")).unwrap().contains(luck));
     for (profile, start_up) in [
         (PathBuf::from(&proof.path), "the start-up is not in the profile"),
@@ -378,7 +379,7 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let harm = found.variants[1].harm.as_ref().unwrap();
     assert!(harm.starts == 5 && harm.rss_bytes.unwrap() > 1e5 && harm.start_up_s.unwrap() > 0.0, "{harm:?}");
     assert!((0.0..=1.0).contains(&found.ceilings[0].user_share));
-    for told in ["pgo+bolt against pgo under “judge”", "Decision: ", "BOLT"] {
+    for told in ["pgo+bolt against pgo: ", "Decision: ", "What BOLT did for pgo+bolt"] {
         assert!(ran.stdout.contains(told), "no {told} in {}", ran.stdout);
     }
     let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
@@ -768,8 +769,8 @@ fn tells_why_and_what_will_be(bench: &Bench, ran: &Ran, found: &Optimization) {
         let told = bench.entered(&format!("binary: {name}")).foretold.unwrap();
         assert_eq!(told.came_true, foretold.expected.came_true(judged.verdict()));
     }
-    assert!(ran.stdout.contains("Foretold by replay before it was measured"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("diagnosis (simulated"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Foretold by replay, before anything was measured"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Evidence: simulated"), "{}", ran.stdout);
 
     // By hand, of the kept trace: the same; and nothing of a program that has no table, or is another one.
     let run = bench.newest();
@@ -925,7 +926,7 @@ fn a_matrix_trains_with_each_workload_and_judges_with_all() {
         .map(|artifact| artifact.profile.as_ref().unwrap().sha256.as_str())
         .collect();
     assert_eq!(profiles.len(), 3, "each mix is a profile of its own");
-    assert!(ran.stdout.contains("what each profile does under each workload"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("What each profile does under each workload"), "{}", ran.stdout);
     let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
     assert!(html.contains("few + many"), "the report has no matrix");
 }
@@ -1097,7 +1098,7 @@ fn a_go_service_is_profiled_while_it_serves() {
     for told in ["Where time and memory go", "own benchmarks", "flowd/flow."] {
         assert!(page.contains(told), "{told}");
     }
-    for told in ["where it goes: CPU", "bytes allocated", "all together"] {
+    for told in ["Where time and memory go", "own benchmarks"] {
         assert!(ran.stdout.contains(told), "{told} is not in\n{}", ran.stdout);
     }
 

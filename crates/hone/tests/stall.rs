@@ -109,7 +109,7 @@ fn a_generator_that_is_late_fails_the_run_and_not_the_broker() {
         "0.001",
     ]);
     let ran = ran.expect_code(1);
-    assert!(ran.stdout.contains("the run failed, not the target"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the generator could not keep its schedule"), "{}", ran.stdout);
 }
 
 /// The CPU that is charged to the broker is the broker's: told by the kernel in another way, it is the same.

@@ -383,7 +383,7 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
         assert!(ran.stdout.contains(told), "no {told} in {}", ran.stdout);
     }
     let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
-    for told in ["pgo+bolt against pgo", "the best by measurement", "What BOLT did for pgo+bolt"] {
+    for told in ["pgo+bolt against pgo", "Decision: keep ", "What BOLT did for pgo+bolt"] {
         assert!(html.contains(told), "the report does not tell {told}");
     }
     let ledger = fs::read_to_string(bench.path("runs/ledger.jsonl")).unwrap();

@@ -167,7 +167,7 @@ fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Running text in lines of at most [`COLUMNS`], the first as it is, the others indented by two blanks.
+/// Running text in lines of at most `COLUMNS`, the first as it is, the others indented by two blanks.
 pub fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;

@@ -51,7 +51,7 @@ impl<'a> Keeper<'a> {
     /// What a profile is and what it was taken from, by one reading.
     ///
     /// # Errors
-    /// As [`Keeper::facts`], and [`LockFault`].
+    /// As [`Keeper::facts`], and `LockFault`.
     pub fn identity(&self, file: &Path) -> Result<Identity> {
         let opened = self.open(file)?;
         let ids: BTreeSet<String> = opened.builds()?.into_iter().filter_map(|taken| taken.build_id).collect();
@@ -61,7 +61,7 @@ impl<'a> Keeper<'a> {
     /// Refuses a profile that no merge would take: one that can't be read, has no count, or is not the one of its lock.
     ///
     /// # Errors
-    /// As [`Keeper::facts`], and [`LockFault`].
+    /// As [`Keeper::facts`], and `LockFault`.
     pub fn sound(&self, file: &Path) -> Result<()> {
         let opened = self.open(file)?;
         opened.counted()?;
@@ -72,7 +72,7 @@ impl<'a> Keeper<'a> {
     /// Writes the lock of a profile beside it, and answers its path.
     ///
     /// # Errors
-    /// As [`Keeper::facts`], and [`LockFault`].
+    /// As [`Keeper::facts`], and `LockFault`.
     pub fn lock(
         &self,
         file: &Path,
@@ -85,7 +85,7 @@ impl<'a> Keeper<'a> {
     /// What a lock says of the profile itself.
     ///
     /// # Errors
-    /// [`StoreFault`] and those of the profile's form.
+    /// `StoreFault` and those of the profile's form.
     pub fn facts(&self, file: &Path) -> Result<LockedProfile> {
         Ok(self.open(file)?.facts())
     }

@@ -1,6 +1,6 @@
 //! Plain text tables.
 
-use crate::plain;
+use hone_report::{aligned, plain};
 
 /// Rows of equal length become aligned lines: the first column to the left, the others to the right. Cells can hold foreign names: what a
 /// terminal would obey is not shown.
@@ -8,18 +8,8 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            let padding = " ".repeat(width - cell.chars().count());
-            if column == 0 { format!("{cell}{padding}") } else { format!("{padding}{cell}") }
-        });
-        format!("  {}\n", cells.collect::<Vec<_>>().join("   ")).trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+    let is_number: Vec<bool> = (0..columns).map(|column| column > 0).collect();
+    aligned(&rows, &is_number)
 }
 
 pub use hone_report::in_a_cell;

@@ -402,12 +402,12 @@ pub struct Environment {
     pub commit: Option<String>,
 }
 
-/// What a line of [`Environment::unknown`] begins with when it says why the CPU of the target is missing, or is that of a part only.
+/// Begins a line of [`Environment::unknown`] that gives the reason why the CPU of the target is missing or incomplete.
 pub const CPU_OF_TARGET: &str = "CPU of the target: ";
-/// What a line of [`Environment::unknown`] begins with when it says why the busy time of the target is missing.
+/// Begins a line of [`Environment::unknown`] that gives the reason why the busy time of the target is missing.
 pub const BUSY_OF_TARGET: &str = "busy time of the target: ";
 
-/// More failed requests than this share make a window another experiment.
+/// A window with a larger share of failed requests is another experiment.
 const ERROR_SHARE_LIMIT: f64 = 0.01;
 
 /// One measured stretch of one variant under one workload.
@@ -480,7 +480,7 @@ pub struct Shard {
 }
 
 impl Window {
-    /// Why the figure is missing whose lines in [`Environment::unknown`] begin with this.
+    /// The reason in [`Environment::unknown`] behind `begin`, for example [`CPU_OF_TARGET`]; `None` if the figure is known.
     pub fn why_unknown(&self, begin: &str) -> Option<&str> {
         let unknown = self.environment.iter().flat_map(|environment| &environment.unknown);
         unknown.filter_map(|line| line.strip_prefix(begin)).next()

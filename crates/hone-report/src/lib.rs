@@ -32,4 +32,4 @@ pub use document::Document;
 pub use markdown::in_a_cell;
 pub use quantity::date_utc;
 pub use section::story::csv_line;
-pub use terminal::{Detail, plain, wrapped};
+pub use terminal::{Detail, aligned, plain, wrapped};

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::text::{Grid, Inline, Numbers, headline, is_block, is_left_out, numbers_of};
-use crate::tree::{Element, Markup, Node};
+use crate::text::{
+    Grid, Inline, Numbers, Piece, headline, is_left_out, is_list, numbers_of, parted, pieces, raw,
+};
+use crate::tree::{Element, Markup};
 
 const INLINE: Inline = Inline { escape: in_a_cell, strong: "**", code: "`" };
 
@@ -16,27 +18,19 @@ pub(crate) fn markdown(document: &Markup) -> String {
 
 /// Blocks as they come; text between them becomes a paragraph.
 fn blocks(markup: &Markup, out: &mut String) {
-    let mut loose = Markup::default();
-    for node in markup.nodes() {
-        match node {
-            Node::Element(element) if is_block(element) => {
-                paragraph(&std::mem::take(&mut loose), out);
-                block(element, out);
-            }
-            other => loose.push(other.clone()),
+    for piece in pieces(markup) {
+        match piece {
+            Piece::Loose(text) => paragraph(&text, out),
+            Piece::Block(element) => block(element, out),
         }
     }
-    paragraph(&loose, out);
 }
 
 fn block(element: &Element, out: &mut String) {
     match element.tag() {
         _ if is_left_out(element) => {}
-        "section" if element.is_detail() => {
-            let is_title = |node: &&Node| matches!(node, Node::Element(one) if one.tag() == "h2");
-            let (title, rest) = parted(element, is_title);
-            fold(&title, &rest, out);
-        }
+        "section" if element.is_detail() => fold(element, |part| part.tag() == "h2", out),
+        "details" => fold(element, |part| part.tag() == "summary", out),
         "header" => {
             line(out, "# ", &headline(element, INLINE));
             let rest = element.elements().filter(|part| part.tag() != "h1" && !part.has_class("kicker"));
@@ -44,7 +38,7 @@ fn block(element: &Element, out: &mut String) {
         }
         "figure" => {
             let Some(Numbers { title, numbers }) = numbers_of(element) else { return };
-            fold(title, &numbers.clone().into(), out);
+            folded(&INLINE.line(title), &numbers.clone().into(), out);
         }
         "h2" => line(out, "## ", &INLINE.line(element.inner())),
         "h3" => line(out, "### ", &INLINE.line(element.inner())),
@@ -61,7 +55,6 @@ fn block(element: &Element, out: &mut String) {
         "pre" => {
             let _ = write!(out, "```sh\n{}\n```\n\n", raw(element.inner()).replace("```", "` ` `"));
         }
-        "details" => details(element, out),
         _ => blocks(element.inner(), out),
     }
 }
@@ -81,12 +74,9 @@ fn paragraph(markup: &Markup, out: &mut String) {
 
 fn list(element: &Element, indent: &str, out: &mut String) {
     for item in element.elements() {
-        let is_inner = |node: &&Node| matches!(node, Node::Element(one) if matches!(one.tag(), "ul" | "ol"));
-        let (_, text) = parted(item, is_inner);
+        let (inner, text) = parted(item, is_list);
         let _ = writeln!(out, "{indent}- {}", INLINE.line(&text));
-        item.elements().filter(|one| matches!(one.tag(), "ul" | "ol")).for_each(|inner| {
-            list(inner, &format!("{indent}  "), out);
-        });
+        inner.into_iter().for_each(|inner| list(inner, &format!("{indent}  "), out));
     }
 }
 
@@ -106,32 +96,17 @@ fn table(element: &Element, out: &mut String) {
     out.push('\n');
 }
 
-fn details(element: &Element, out: &mut String) {
-    let is_summary = |node: &&Node| matches!(node, Node::Element(one) if one.tag() == "summary");
-    let (summary, rest) = parted(element, is_summary);
-    fold(&summary, &rest, out);
+/// Folds the content below its title.
+fn fold(element: &Element, is_title: fn(&Element) -> bool, out: &mut String) {
+    let (titles, content) = parted(element, is_title);
+    let title = titles.first().map_or(String::new(), |title| INLINE.line(title.inner()));
+    folded(&title, &content, out);
 }
 
-/// The pieces of the content that are asked for, and the others.
-fn parted(element: &Element, is_asked: impl Fn(&&Node) -> bool) -> (Markup, Markup) {
-    let (asked, others): (Vec<&Node>, Vec<&Node>) = element.inner().nodes().iter().partition(is_asked);
-    (asked.into_iter().cloned().collect(), others.into_iter().cloned().collect())
-}
-
-fn fold(summary: &Markup, content: &Markup, out: &mut String) {
-    let _ = write!(out, "<details><summary>{}</summary>\n\n", INLINE.line(summary));
+fn folded(title: &str, content: &Markup, out: &mut String) {
+    let _ = write!(out, "<details><summary>{title}</summary>\n\n");
     blocks(content, out);
     out.push_str("</details>\n\n");
-}
-
-/// Text as it is, for code.
-fn raw(markup: &Markup) -> String {
-    let each = markup.nodes().iter().map(|node| match node {
-        Node::Text(text) => text.clone(),
-        Node::Html(_) => String::new(),
-        Node::Element(element) => raw(element.inner()),
-    });
-    each.collect()
 }
 
 /// Text without what would end a cell or begin markup. Pictures and links of somebody else's text would be loaded and followed, and the

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::text::{Grid, Inline, Numbers, headline, is_block, is_left_out, numbers_of};
-use crate::tree::{Element, Markup, Node};
+use crate::text::{
+    Grid, Inline, Numbers, Piece, headline, is_left_out, is_list, numbers_of, parted, pieces, raw,
+};
+use crate::tree::{Element, Markup};
 
 /// Columns of running text; tables may be wider.
 const COLUMNS: usize = 100;
@@ -39,17 +41,12 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn blocks(&mut self, markup: &'a Markup) {
-        let mut loose = Markup::default();
-        for node in markup.nodes() {
-            match node {
-                Node::Element(element) if is_block(element) => {
-                    self.line(&INLINE.line(&std::mem::take(&mut loose)));
-                    self.block(element);
-                }
-                other => loose.push(other.clone()),
+        for piece in pieces(markup) {
+            match piece {
+                Piece::Loose(text) => self.line(&INLINE.line(&text)),
+                Piece::Block(element) => self.block(element),
             }
         }
-        self.line(&INLINE.line(&loose));
     }
 
     fn block(&mut self, element: &'a Element) {
@@ -72,14 +69,18 @@ impl<'a> Writer<'a> {
                 self.line(&INLINE.line(element.inner()));
                 self.heading_end = self.out.len();
             }
-            "p" | "summary" | "pre" => self.line(&INLINE.line(element.inner())),
-            "ul" | "ol" => self.list(element, "  "),
+            "p" | "summary" => self.line(&INLINE.line(element.inner())),
+            // Wrapped code can't be pasted.
+            "pre" => raw(element.inner()).lines().for_each(|line| {
+                let _ = writeln!(self.out, "{}", plain(line));
+            }),
+            _ if is_list(element) => self.list(element, "  "),
             "table" => self.table(element),
             _ => self.blocks(element.inner()),
         }
     }
 
-    /// The result is the first line: who pipes it into `head -1` has the verdict.
+    /// Prints the result as the first line, so that `head -1` shows it.
     fn header(&mut self, header: &'a Element) {
         self.first = sentence(header);
         let first = self.first.map_or(String::new(), |first| INLINE.line(first.inner()));
@@ -107,12 +108,9 @@ impl<'a> Writer<'a> {
 
     fn list(&mut self, element: &Element, indent: &str) {
         for item in element.elements() {
-            let is_inner =
-                |node: &&Node| matches!(node, Node::Element(one) if matches!(one.tag(), "ul" | "ol"));
-            let text: Markup = item.inner().nodes().iter().filter(|node| !is_inner(node)).cloned().collect();
+            let (inner, text) = parted(item, is_list);
             let _ = writeln!(self.out, "{indent}{}", wrapped(&INLINE.line(&text)));
-            let inner = item.elements().filter(|one| matches!(one.tag(), "ul" | "ol"));
-            inner.for_each(|inner| self.list(inner, &format!("{indent}  ")));
+            inner.into_iter().for_each(|inner| self.list(inner, &format!("{indent}  ")));
         }
     }
 
@@ -141,8 +139,17 @@ impl<'a> Writer<'a> {
         if self.detail == Detail::Everything {
             self.line(&grid.remark);
         }
-        let rows: Vec<Vec<String>> = std::iter::once(grid.titles.clone()).chain(grid.rows).collect();
-        self.out.push_str(&aligned(&rows, &grid.is_number));
+        // A sentence over several columns would widen the first of them: it goes behind the row.
+        let mut rows = vec![grid.titles];
+        let mut sentences = vec![String::new()];
+        for (mut row, wide) in grid.rows.into_iter().zip(grid.wide) {
+            let rest = wide.map(|wide| row.split_off(wide)).unwrap_or_default();
+            sentences.push(rest.join("   ").trim_end().to_owned());
+            rows.push(row);
+        }
+        for (line, sentence) in aligned(&rows, &grid.is_number).lines().zip(sentences) {
+            let _ = writeln!(self.out, "{}", format!("{line}   {sentence}").trim_end());
+        }
     }
 }
 
@@ -151,8 +158,8 @@ fn sentence(element: &Element) -> Option<&Element> {
     element.elements().find_map(|part| if part.has_class("sentence") { Some(part) } else { sentence(part) })
 }
 
-/// Rows of equal length as aligned lines: numbers to the right.
-fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
+/// Rows as aligned lines: numbers to the right. `is_number` has an entry for each column.
+pub fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };

@@ -55,6 +55,49 @@ pub(crate) fn is_block(element: &Element) -> bool {
     )
 }
 
+/// Content as a writer takes it: blocks, and what stands loose between them.
+pub(crate) enum Piece<'a> {
+    /// Text and inline elements in a row.
+    Loose(Markup),
+    /// An element that begins a line of its own.
+    Block(&'a Element),
+}
+
+/// The pieces in their order.
+pub(crate) fn pieces(markup: &Markup) -> Vec<Piece<'_>> {
+    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    for node in markup.nodes() {
+        match (node, pieces.last_mut()) {
+            (Node::Element(element), _) if is_block(element) => pieces.push(Piece::Block(element)),
+            (other, Some(Piece::Loose(loose))) => loose.push(other.clone()),
+            (other, _) => pieces.push(Piece::Loose(other.clone().into())),
+        }
+    }
+    pieces
+}
+
+/// The elements of the content that are asked for, and everything else.
+pub(crate) fn parted(element: &Element, is_asked: fn(&Element) -> bool) -> (Vec<&Element>, Markup) {
+    let is_other = |node: &&Node| !matches!(node, Node::Element(one) if is_asked(one));
+    let others = element.inner().nodes().iter().filter(is_other).cloned().collect();
+    (element.elements().filter(|one| is_asked(one)).collect(), others)
+}
+
+/// Whether the element is a list, with numbers or without.
+pub(crate) fn is_list(element: &Element) -> bool {
+    matches!(element.tag(), "ul" | "ol")
+}
+
+/// Text as it is, for code.
+pub(crate) fn raw(markup: &Markup) -> String {
+    let each = markup.nodes().iter().map(|node| match node {
+        Node::Text(text) => text.clone(),
+        Node::Html(_) => String::new(),
+        Node::Element(element) => raw(element.inner()),
+    });
+    each.collect()
+}
+
 impl Inline {
     /// All text below, on one line. Lines and remarks inside a cell are set off by a comma or a blank.
     pub(crate) fn line(self, markup: &Markup) -> String {
@@ -121,6 +164,8 @@ pub(crate) struct Grid {
     pub(crate) is_number: Vec<bool>,
     /// Cells of each row, as many as there are columns.
     pub(crate) rows: Vec<Vec<String>>,
+    /// For each row, where a cell over several columns begins.
+    pub(crate) wide: Vec<Option<usize>>,
 }
 
 impl Grid {
@@ -137,13 +182,17 @@ impl Grid {
         let columns = grid.rows.iter().chain([&grid.titles]).map(Vec::len).max().unwrap_or(0);
         grid.is_number = vec![false; columns];
         for row in table.elements().filter(|part| part.tag() == "tbody").flat_map(Element::elements) {
-            let mut column = 0;
+            let (mut column, mut wide) = (0, None);
             for cell in row.elements() {
                 if let Some(is_number) = grid.is_number.get_mut(column) {
                     *is_number |= cell.has_class("number");
                 }
+                if span(cell) > 1 {
+                    wide = Some(column);
+                }
                 column += span(cell);
             }
+            grid.wide.push(wide);
         }
         grid.rows.iter_mut().for_each(|row| row.resize(columns, String::new()));
         grid

@@ -45,7 +45,8 @@ fn spread(comparison: &Comparison) -> Option<String> {
             starts.between_log_sd * 100.0,
             starts.within_log_sd * 100.0
         ));
-    } else if let Some((primary, builds)) = primary {
+    }
+    if let Some((primary, builds)) = primary {
         let mut line = format!(
             "{} builds of {}, {} of {}: {} moves by {:.1} % between builds and by {:.1} % between pairs of one build \
              (standard deviations); the interval rests on {} blocks of builds.",

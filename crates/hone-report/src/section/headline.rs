@@ -190,7 +190,7 @@ fn measured(comparison: &Comparison) -> Option<String> {
     is_known.then(|| format!("Measured processes in the first A/B pair: {a} in A, {b} in B."))
 }
 
-/// What must be known before the figures are believed.
+/// Reasons to doubt the figures, as sentences.
 fn warnings(comparison: &Comparison) -> Vec<String> {
     let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
     let excluded = || tests().filter(|pair| pair.dropped.is_some());

@@ -28,7 +28,7 @@ pub(crate) fn section_of(window: &Window) -> Element {
         .child(seconds(window).detail())
 }
 
-/// A row for each thing that was measured; what there was nothing of has none.
+/// One row for each measured quantity. A quantity without a value has no row.
 fn facts(window: &Window) -> Element {
     let facts = &window.facts;
     let load = format!("{}, storage {}", load_text(&window.workload), window.durability.storage);
@@ -120,10 +120,10 @@ fn happened(window: &Window) -> Option<Element> {
     Some(table.finish())
 }
 
-/// Those of a latency that are shown, each with so many samples beyond it.
+/// Quantiles of the latency table.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// What clients waited, what the service took, and how late the generator was; `None` where the window has no percentiles.
+/// The three latencies, and end to end where consumers read. `None` where the window has no percentiles.
 fn latency_table(window: &Window) -> Option<Element> {
     if !matches!(window.outcome, Outcome::Steady | Outcome::Warming { .. })
         || window.workload.engine.operations().is_some()
@@ -162,7 +162,7 @@ fn quantiles(histogram: &Hdr) -> [String; 6] {
     [p50, p90, p99, p999, known(histogram.max_us()), count(histogram.count())]
 }
 
-/// As the others, but what lies among the missing is at least what it says.
+/// Like [`quantiles`]. A quantile among requests that no consumer saw is a lower bound.
 fn end_to_end(seen: &EndToEnd) -> [String; 6] {
     let text = |bounds: Option<Bounds>| match bounds {
         Some(Bounds { least_us, most_us }) if most_us == Some(least_us) => quantity::time_us(least_us),

@@ -211,6 +211,16 @@ mod tests {
         assert!(message.starts_with(expected), "{text}: got {message}");
     }
 
+    /// A record that is read and written again is the same record. A parser that rounds would change the last digit of this one.
+    #[test]
+    fn numbers_keep_every_digit() {
+        let text = "2.060124740553041e-7";
+        assert_eq!(
+            serde_json::from_str::<f64>(text).unwrap().to_bits(),
+            text.parse::<f64>().unwrap().to_bits()
+        );
+    }
+
     #[test]
     fn a_machine_survives_the_round_trip() {
         let machine = Machine { cpu_model: "Example 9".into(), cores: 2, ..Machine::default() };

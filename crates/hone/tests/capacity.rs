@@ -54,7 +54,7 @@ fn a_planted_slow_down_has_a_lower_capacity_and_equal_arms_are_silent() {
     let run = folder.path().join("runs/compare-001");
     let page = hone_in(folder.path(), &["report", run.to_str().unwrap()]).expect_code(0).stdout;
     let page = fs::read_to_string(page.trim()).unwrap();
-    for told in ["the capacity is", "lower than with A", "climb to", "capacity ↑"] {
+    for told in ["B against A: worse.", "capacity is worse: 0.", "climb to", "capacity ↑"] {
         assert!(page.contains(told), "the page does not tell {told}");
     }
 }

@@ -167,7 +167,7 @@ fn verdict(comparison: &Comparison) -> Markup {
     let mark = mark::inline_verdict(shown_verdict(comparison));
     let mut block = el("div")
         .class("verdict")
-        .child(el("p").class("under").text(&under))
+        .child(el("p").class("under").text(&under).detail())
         .child(el("p").class("sentence").child(mark).text(&headline))
         .children((!figures.is_empty()).then(|| paragraph(figures)))
         .children(measured(comparison).map(|text| paragraph(&text)))

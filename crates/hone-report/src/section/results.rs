@@ -66,10 +66,12 @@ fn figures(comparison: &Comparison, evidence: &Evidence) -> Element {
         !judged.iter().any(|judgement| judgement.estimate.metric == *metric)
             && !comparison.is_same_again(*metric)
     };
-    for metric in Metric::ALL.into_iter().filter(is_missing) {
-        if let Some(cells) = unjudged_cells(comparison, evidence, metric) {
-            table.row(metric_title(comparison, metric), cells);
-        }
+    let missing = Metric::ALL.into_iter().filter(is_missing);
+    let missing = missing.filter_map(|metric| Some((metric, unjudged(comparison, evidence, metric)?)));
+    for (metrics, [a, b, words]) in same_together(missing) {
+        let titles: Vec<Markup> = metrics.iter().map(|metric| metric_title(comparison, *metric)).collect();
+        let cells = vec![Cell::number(&a), Cell::number(&b), Cell::text(&words).across(3)];
+        table.row(listed(titles), cells);
     }
     table.class("scroll results").finish()
 }
@@ -166,9 +168,8 @@ fn ratio_with_interval(estimate: &Estimate) -> Markup {
         .with(el("span").class("small").text(&format!("[{low}, {high}]")))
 }
 
-/// A metric without a judgement: the reason when there is one, else its values without a claim; `None` when the
-/// record holds nothing of it.
-fn unjudged_cells(comparison: &Comparison, evidence: &Evidence, metric: Metric) -> Option<Vec<Cell>> {
+/// Both values of a metric without a judgement, and the reason, or that there is none; `None` when the record holds nothing of it.
+fn unjudged(comparison: &Comparison, evidence: &Evidence, metric: Metric) -> Option<[String; 3]> {
     let means = (evidence.mean(metric, Arm::A), evidence.mean(metric, Arm::B));
     let reason = comparison.not_estimated.get(&metric);
     if reason.is_none() && means == (None, None) {
@@ -178,7 +179,28 @@ fn unjudged_cells(comparison: &Comparison, evidence: &Evidence, metric: Metric) 
     let words = reason.map_or("not judged".to_owned(), |reason| {
         format!("not estimated: {reason}{}", needs(comparison, metric))
     });
-    Some(vec![Cell::number(&a), Cell::number(&b), Cell::text(&words).across(3)])
+    Some([a, b, words])
+}
+
+/// Metrics of which the same is said, so that a reason stands once.
+fn same_together(rows: impl Iterator<Item = (Metric, [String; 3])>) -> Vec<(Vec<Metric>, [String; 3])> {
+    let mut groups: Vec<(Vec<Metric>, [String; 3])> = Vec::new();
+    for (metric, said) in rows {
+        match groups.iter_mut().find(|(_, other)| *other == said) {
+            Some((metrics, _)) => metrics.push(metric),
+            None => groups.push((vec![metric], said)),
+        }
+    }
+    groups
+}
+
+/// Titles with commas between them.
+fn listed(titles: Vec<Markup>) -> Markup {
+    let commas = std::iter::once("").chain(std::iter::repeat(", "));
+    titles
+        .into_iter()
+        .zip(commas)
+        .fold(Markup::default(), |all, (title, comma)| all.with(Markup::text(comma)).with(title))
 }
 
 /// What a window must have before it tells a metric.

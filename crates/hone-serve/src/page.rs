@@ -197,7 +197,11 @@ pub fn document(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Do
         Some("story") => Ok(documents::story(&beside.add_to(record_by(reader, record)?))),
         Some("diagnosis") => Ok(documents::diagnosis(&record_by(reader, record)?)),
         Some("heatmap") => Ok(documents::heatmap(&record_by(reader, record)?)),
-        Some(other) => bail!("{} holds a `{other}`, of which there is no report", record.display()),
+        Some(other) => bail!(
+            "{} holds a `{other}`, and Hone writes no report of that kind\n  next: print it again by the command that made it, or read its \
+             JSON (docs/formats.md)",
+            record.display()
+        ),
         None => bail!("{} is not a Hone record", record.display()),
     }
 }

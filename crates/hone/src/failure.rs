@@ -12,7 +12,10 @@ fn told(error: &anyhow::Error) -> String {
         error.chain().map(ToString::to_string).filter(|words| way_on.as_ref() != Some(words)).collect();
     let words = words.join(": ");
     let of_load = || error.chain().find_map(|cause| cause.downcast_ref::<hone_load::LoadError>()?.next());
-    let remedy = if words.contains(NEXT) { None } else { of_load() };
+    let has_remedy = words.contains(NEXT);
+    let remedy = if has_remedy { None } else { of_load() };
+    // What was asked for is refused again by the same run.
+    let way_on = way_on.filter(|_| !(has_remedy && is_usage(error)));
     [remedy, way_on].into_iter().flatten().fold(words, |text, next| text + NEXT + &next)
 }
 
@@ -48,6 +51,9 @@ mod tests {
         let error = Err::<(), _>(failed()).with_context(way_on).unwrap_err();
         assert_eq!(told(&error), "pair 1: a is no b\n  next: to go on: hone tune");
         assert!(is_usage(&error));
+        let refused =
+            Err::<(), _>(anyhow::Error::from(Usage("another rule\n  next: begin a new run".to_owned())));
+        assert_eq!(told(&refused.with_context(way_on).unwrap_err()), "another rule\n  next: begin a new run");
     }
 
     #[test]

@@ -380,7 +380,7 @@ fn reports_of_what_is_no_record() {
     report("{}").expect_error("is not a Hone record");
     report(r#"{"hone_record": 99, "kind": "window", "body": {}}"#).expect_error("use a newer hone");
     report(r#"{"hone_record": 1, "kind": "machine", "body": {}}"#)
-        .expect_error("of which there is no report");
+        .expect_error("writes no report of that kind");
     report(r#"{"hone_record": 1, "kind": "window", "body": {}}"#).expect_error("missing field");
     hone(&["report", folder.path().to_str().unwrap()]).expect_code(1).expect_error("holds none of");
     hone(&["report", "/no/such/file"]).expect_code(1).expect_error("/no/such/file can't be read");

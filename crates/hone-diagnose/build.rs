@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let status = Command::new(env::var_os("RUSTC").ok_or("cargo names no RUSTC")?)
             .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "hone_tracer"])
             // It runs beside every block of the target, whatever Hone itself is built for.
-            .args(["-C", "opt-level=3", "-C", "codegen-units=1", "-C", "lto=fat"])
+            .args(["-C", "opt-level=3", "-C", "codegen-units=1"])
             // A panic must not unwind into qemu.
             .args(["-C", "panic=abort", "-C", "strip=symbols", "-D", "warnings"])
             .args(["--cfg", &format!("abi=\"{abi}\""), "--check-cfg", "cfg(abi, values(\"1\", \"2\"))"])

@@ -67,6 +67,7 @@ impl Clock {
 }
 
 /// Sets the calling thread's timer slack to 1 ns; the default of 50 µs would be lateness.
+#[cfg(feature = "librdkafka")]
 pub(crate) fn exact_timers() {
     // SAFETY: no pointers are passed. Where it is refused, sleeps end a little later, which the lateness shows.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };

@@ -73,6 +73,7 @@ impl CpuTime {
 }
 
 /// Threads of this process whose names begin with one of these.
+#[cfg(feature = "librdkafka")]
 pub(crate) fn threads_named(prefixes: &[&str]) -> Vec<i32> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let thread_id = |entry: std::fs::DirEntry| {

@@ -11,7 +11,6 @@ use hone_record::{
 
 use crate::admin::{Admin, TopicLayout, remember};
 use crate::client::command::{Command, Launcher};
-use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
@@ -252,9 +251,12 @@ fn engine(
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, access)?)),
+        #[cfg(feature = "librdkafka")]
         Engine::Librdkafka { settings } => {
-            Ok(Box::new(Librdkafka::new(to, workload, settings, &layout.topic)?))
+            Ok(Box::new(client::librdkafka::Librdkafka::new(to, workload, settings, &layout.topic)?))
         }
+        #[cfg(not(feature = "librdkafka"))]
+        Engine::Librdkafka { .. } => Err(no_librdkafka()),
         Engine::Command { command, settings } => {
             Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic, progress)?))
         }
@@ -375,13 +377,27 @@ fn no_schedule() -> LoadError {
     }
 }
 
+/// The program was built without its C library.
+#[cfg(not(feature = "librdkafka"))]
+fn no_librdkafka() -> LoadError {
+    LoadError::Setting {
+        name: "engine",
+        problem: "is librdkafka, which this build of hone leaves out: build it with `cargo build --release -p hone`, \
+                  without --no-default-features"
+            .to_owned(),
+    }
+}
+
 fn check_engine(workload: &Workload) -> Result<(), LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(()),
+        #[cfg(feature = "librdkafka")]
         Engine::Librdkafka { settings } => {
             client::check(workload)?;
             client::librdkafka::check(workload, settings)
         }
+        #[cfg(not(feature = "librdkafka"))]
+        Engine::Librdkafka { .. } => Err(no_librdkafka()),
         Engine::Command { .. } => client::check(workload),
         Engine::Tool { .. } | Engine::Exits { .. } => Err(no_schedule()),
     }

@@ -9,7 +9,9 @@ mod options;
 mod scram;
 pub(crate) mod tls;
 
-pub(crate) use access::{Access, connect, round_trip_us};
+#[cfg(feature = "librdkafka")]
+pub(crate) use access::round_trip_us;
+pub(crate) use access::{Access, connect};
 pub use options::{Mechanism, Password, Sasl, Security, Tls};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use scram::{Exchange, Hash};

@@ -14,8 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "object-stores")]
 use object_store::aws::AmazonS3Builder;
+#[cfg(feature = "object-stores")]
 use object_store::azure::MicrosoftAzureBuilder;
+#[cfg(feature = "object-stores")]
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::local::LocalFileSystem;
@@ -437,6 +440,7 @@ impl Store {
 /// A client of a vendor, or what the crate has for another address. The crate's own way from an address to a client hides that those of vendors
 /// can list page by page.
 fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<Client> {
+    #[cfg(feature = "object-stores")]
     macro_rules! of_vendor {
         ($builder:ty, $prefix:expr) => {{
             let builder = <$builder>::new().with_url(url.as_str());
@@ -449,11 +453,23 @@ fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<Client> {
             Client { objects: Arc::clone(&client) as _, pages: Some(client), prefix: $prefix }
         }};
     }
+    #[cfg_attr(not(feature = "object-stores"), expect(unused_variables, reason = "only vendors have one"))]
     let (scheme, prefix) = ObjectStoreScheme::parse(url)?;
     Ok(match scheme {
+        #[cfg(feature = "object-stores")]
         ObjectStoreScheme::AmazonS3 => of_vendor!(AmazonS3Builder, prefix),
+        #[cfg(feature = "object-stores")]
         ObjectStoreScheme::GoogleCloudStorage => of_vendor!(GoogleCloudStorageBuilder, prefix),
+        #[cfg(feature = "object-stores")]
         ObjectStoreScheme::MicrosoftAzure => of_vendor!(MicrosoftAzureBuilder, prefix),
+        #[cfg(not(feature = "object-stores"))]
+        ObjectStoreScheme::AmazonS3
+        | ObjectStoreScheme::GoogleCloudStorage
+        | ObjectStoreScheme::MicrosoftAzure => {
+            let problem = "this build of hone leaves out object stores. Build it with `cargo build --release -p hone`, \
+                           without --no-default-features";
+            return Err(object_store::Error::Generic { store: "hone", source: problem.into() });
+        }
         _ => {
             let (objects, prefix) = object_store::parse_url_opts(url, settings)?;
             Client { objects: Arc::from(objects), pages: None, prefix }

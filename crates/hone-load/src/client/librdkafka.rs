@@ -3,6 +3,9 @@
 //! The sending thread hands over; a thread of each producer takes the reports and notes their times at once, so that the
 //! schedule is not in them. A full queue is no loss: the record waits in the generator, and its latency runs on.
 
+mod settings;
+mod statistics;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,8 +19,8 @@ use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedPro
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, util::get_rdkafka_version};
 
-use super::settings::{self, STATISTICS_EVERY_MS};
-use super::statistics::{self, Interval};
+use self::settings::STATISTICS_EVERY_MS;
+use self::statistics::Interval;
 use super::{Material, Pulse, material, turns, usual_backlog};
 use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};

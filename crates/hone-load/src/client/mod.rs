@@ -1,10 +1,9 @@
 //! Engines that are real clients: they get records, and make the requests themselves.
 
 pub(crate) mod command;
+#[cfg(feature = "librdkafka")]
 pub(crate) mod librdkafka;
 mod protocol;
-mod settings;
-mod statistics;
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
+#[cfg(feature = "librdkafka")]
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,6 +91,7 @@ pub(crate) fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadE
 }
 
 /// The round trip to an address as the kernel sees it in the handshake of a fresh connection, in which the broker has no part.
+#[cfg(feature = "librdkafka")]
 pub(crate) fn round_trip_us(address: &str) -> Option<f64> {
     let stream = connect(address, CONNECT_LIMIT).ok()?;
     // SAFETY: all zeroes is a valid value of this plain structure.

@@ -40,6 +40,7 @@ fn receipt() -> Result<Receipt> {
         rustflags: flags,
         instrumented: facts.instrumented || anatomy.bolt_instrumented,
         bolt: anatomy.bolted,
+        features: FEATURES.iter().filter(|(_, is_built_in)| *is_built_in).map(|(name, _)| *name).collect(),
         static_link: anatomy.static_link,
         build_id: anatomy.build_id,
         program_bytes: facts.file_bytes,
@@ -47,6 +48,10 @@ fn receipt() -> Result<Receipt> {
         sha256: facts.sha256,
     })
 }
+
+/// Parts that a build may leave out, and whether this one has them.
+const FEATURES: [(&str, bool); 2] =
+    [("librdkafka", cfg!(feature = "librdkafka")), ("object-stores", cfg!(feature = "object-stores"))];
 
 /// The flag of rustc that applies a profile.
 const PROFILE_USE: &str = "profile-use=";

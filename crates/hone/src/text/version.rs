@@ -22,6 +22,8 @@ pub(crate) struct Receipt {
     /// Whether BOLT has rewritten it.
     pub(crate) bolt: bool,
     pub(crate) static_link: bool,
+    /// Cargo's features: without `librdkafka` that client is missing, without `object-stores` S3, GCS and Azure.
+    pub(crate) features: Vec<&'static str>,
     pub(crate) build_id: Option<String>,
     pub(crate) program_bytes: u64,
     pub(crate) text_bytes: u64,
@@ -38,6 +40,7 @@ pub(crate) fn text(receipt: &Receipt) -> String {
         None => "not recorded (a build for development, or without a repository)".to_owned(),
     };
     let flags = if receipt.rustflags.is_empty() { "none".to_owned() } else { receipt.rustflags.join(" ") };
+    let features = if receipt.features.is_empty() { "none".to_owned() } else { receipt.features.join(", ") };
     let linked = if receipt.static_link { "static" } else { "dynamic" };
     let mut lines = vec![
         format!("hone {}", receipt.version),
@@ -48,6 +51,7 @@ pub(crate) fn text(receipt: &Receipt) -> String {
             receipt.target, receipt.profile, receipt.opt_level
         ),
         format!("flags     {flags}"),
+        format!("features  {features}"),
         format!(
             "PGO       {}",
             receipt.pgo.as_deref().map_or_else(|| "no".to_owned(), |name| format!("yes, {name}"))

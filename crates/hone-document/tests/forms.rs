@@ -3,8 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use hone_experiment::fixture::comparison;
-use hone_record::{Metric, Schedule, Verdict, Window};
+use hone_experiment::climb::Wanted;
+use hone_experiment::fixture::{self, comparison, gate};
+use hone_record::{
+    Altitude, CommitGate, Decision, GateOutcome, GateState, Hope, Metric, Optimization, Proof, ProofStep,
+    PutBack, Schedule, Together, Tuning, TuningStep, Verdict, Window,
+};
 use hone_report::{Detail, Document, documents};
 use scraper::{ElementRef, Html, Node};
 
@@ -24,8 +28,15 @@ fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
             documents::comparison(&optimization.comparisons[0], &BTreeMap::new(), None),
         ),
         ("proof", documents::proof(&proof, &tuned, Some(&story))),
+        ("proof with predictions", documents::proof(&replicated(), &BTreeMap::new(), None)),
         ("tuning", documents::tuning(&tuning, &tuned, Some(&story))),
+        ("tuning with a change put back", documents::tuning(&self::tuning(), &BTreeMap::new(), None)),
+        ("tuning of a capacity", documents::tuning(&climbing(), &BTreeMap::new(), None)),
         ("host trial", documents::host_trial(&hone_experiment::fixture::trial(true), &windows, None)),
+        ("host trial of one class", documents::host_trial(&fixture::trial(false), &BTreeMap::new(), None)),
+        ("gate", documents::gate(&gate_of_one(&optimization), &windows, Some(&story))),
+        ("comment of a gate", documents::gate_comment(&gate(GateOutcome::Worse, GateState::Worse))),
+        ("gate of two loads", documents::gate(&gate_of_two(&optimization), &BTreeMap::new(), None)),
         ("story", documents::story(&story)),
         ("capacity", documents::capacity(&sample::capacity())),
         ("curve", documents::curve(&sample::curve())),
@@ -138,9 +149,12 @@ fn of_capacities_no_percentiles_are_listed() {
     assert!(!documents::story(&story).markdown().contains("| p99.9 |"));
 }
 
-fn terminal(comparison: &hone_record::Comparison, detail: Detail) -> String {
-    let text = documents::comparison(comparison, &BTreeMap::new(), None).terminal(detail);
+fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn terminal(comparison: &hone_record::Comparison, detail: Detail) -> String {
+    on_one_line(&documents::comparison(comparison, &BTreeMap::new(), None).terminal(detail))
 }
 
 #[test]
@@ -238,4 +252,317 @@ fn a_decision_comes_first_with_its_reason_and_the_best() {
     let shown = text(&found);
     assert!(shown.starts_with("Decision: keep bolt, the best by measurement.\n"), "{shown}");
     assert!(shown.find("Decision") < shown.find("CPU per record"), "{shown}");
+}
+
+/// A proof of a replica that is not like its topic.
+fn replicated() -> Proof {
+    Proof { replica: Some(sample::replica()), ..fixture::proof() }
+}
+
+fn proven(proof: &Proof, detail: Detail) -> String {
+    documents::proof(proof, &BTreeMap::new(), None).terminal(detail)
+}
+
+#[test]
+fn a_proof_begins_with_its_verdict_and_has_a_column_for_each_step() {
+    let shown = proven(&fixture::proof(), Detail::Result);
+    assert!(shown.starts_with("Accepted: linger=5ms. Not shown: acks=0.\n"), "{shown}");
+    let row = |name: &str| {
+        let row = shown.lines().find(|line| line.trim_start().starts_with(name));
+        on_one_line(row.unwrap_or_else(|| panic!("{name}: {shown}")))
+    };
+    assert_eq!(row("all windows"), "all windows of a state original linger=5ms acks=0");
+    assert_eq!(row("outcome"), "outcome – accepted not shown");
+    assert_eq!(row("p50"), "p50 25.0 ms 4.00 ms 5.00 ms");
+    assert_eq!(row("p99.999"), "p99.999 too few samples 4.00 ms too few samples");
+    assert_eq!(row("CPU, cores"), "CPU, cores 0.500 0.500 0.500");
+    assert_eq!(row("bytes a batch"), "bytes a batch 1,000 1,000 1,000");
+    assert_eq!(row("CPU per record"), "CPU per record, ratio – 0.900 0.900");
+    assert_eq!(row("its interval"), "its interval – [0.850, 0.950] [0.850, 0.950]");
+    let shown = on_one_line(&shown);
+    assert!(shown.contains("To keep linger=5ms: hone batch settings prints"), "{shown}");
+    assert!(!shown.contains("a limit") && !shown.contains("predicted"), "{shown}");
+}
+
+#[test]
+fn a_proof_explains_predictions_and_what_it_rests_on() {
+    let whole = on_one_line(&proven(&fixture::proof(), Detail::Everything));
+    let markdown = on_one_line(&documents::proof(&fixture::proof(), &BTreeMap::new(), None).markdown());
+    for text in [&whole, &markdown] {
+        for wanted in [
+            "bytes a batch: predicted 900 (800 to 950), measured 1,000 (+11.1 %), did not come true (whatif)",
+            "Not known of any state: network sent a second, backlog, records (median), consumer lag",
+            "a limit",
+            "a rule",
+            "Original settings: partitions=",
+            "Software: client librdkafka 2.",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+    }
+    let mut failed = fixture::proof();
+    failed.steps[1].comparison = None;
+    let shown = proven(&failed, Detail::Result);
+    assert!(shown.starts_with("Accepted: linger=5ms. Rejected: acks=0.\n"), "{shown}");
+}
+
+#[test]
+fn a_replica_that_is_not_like_its_topic_stands_before_the_steps() {
+    let proof = documents::proof(&replicated(), &BTreeMap::new(), None);
+    for text in [proof.clone().terminal(Detail::Result), proof.markdown()] {
+        let (replica, states) = (text.find("batches/s 200 in the topic"), text.find("p99.999"));
+        assert!(replica.unwrap() < states.unwrap(), "{text}");
+    }
+}
+
+/// Two changes that were accepted, one that was not.
+fn tuning() -> Tuning {
+    let proof = fixture::proof();
+    let step = |change: &str, decision| TuningStep {
+        altitude: Altitude::Client,
+        hope: Hope::new(0.25, "batches are small"),
+        passed_over: vec!["codec=lz4".to_owned()],
+        step: ProofStep { change: change.to_owned(), decision, ..proof.steps[0].clone() },
+    };
+    let steps = vec![
+        step("linger=20ms", Decision::Accepted),
+        step("env.X=1", Decision::Rejected),
+        step("codec=zstd", Decision::Accepted),
+    ];
+    let together = Together {
+        all: Some(steps[2].step.clone()),
+        product: Some(0.5),
+        without: vec![ProofStep { decision: Decision::Rejected, ..steps[2].step.clone() }],
+        put_back: vec![PutBack {
+            change: "linger=20ms".to_owned(),
+            why: "it breaks p99<1ms".to_owned(),
+            step: steps[0].step.clone(),
+        }],
+    };
+    Tuning {
+        name: "orders".to_owned(),
+        target: proof.target,
+        load: proof.load,
+        workload: proof.workload.clone(),
+        workload_kept: proof.workload,
+        objective: Metric::CpuPerRecord,
+        durability: proof.durability,
+        rule: proof.rule,
+        allowed: vec![Altitude::Client],
+        budget_s: None,
+        took_s: 10.0,
+        first: steps[0].step.before.clone(),
+        steps,
+        kept: vec!["codec=zstd".to_owned()],
+        together: Some(together),
+        stopped: "nothing is left that is expected to help".to_owned(),
+        to_keep: vec!["codec=zstd: set it".to_owned()],
+        limits: proof.limits,
+        machine: proof.machine,
+        software: proof.software,
+    }
+}
+
+fn tuned(tuning: &Tuning, detail: Detail) -> String {
+    on_one_line(&documents::tuning(tuning, &BTreeMap::new(), None).terminal(detail))
+}
+
+#[test]
+fn a_tuning_begins_with_what_is_kept_and_says_how_to_keep_it() {
+    let shown = tuned(&tuning(), Detail::Result);
+    for wanted in [
+        "Kept 1 of 3 changes: codec=zstd. The CPU per record is 0.900 [0.850, 0.950] of what it was.",
+        "Saved at this load: ",
+        "Not shown again with the other changes in place: codec=zstd. Put back at the end: linger=20ms.",
+        "The run ended because nothing is left that is expected to help.",
+        "To make the changes permanent Hone restored all settings when the run ended. codec=zstd: set it",
+    ] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    assert!(shown.starts_with("Kept 1 of 3") && !shown.contains("batches are small"), "{shown}");
+}
+
+#[test]
+fn a_tuning_explains_each_change_and_what_all_are_worth_together() {
+    let whole = tuned(&tuning(), Detail::Everything);
+    let markdown = on_one_line(&documents::tuning(&tuning(), &BTreeMap::new(), None).markdown());
+    for text in [whole, markdown] {
+        for wanted in [
+            "tried because batches are small; expected gain 25",
+            "next in line: codec=lz4",
+            "with the others in place is 0.500",
+            "linger=20ms: put back.",
+            "it breaks p99",
+            "codec=zstd: kept, not shown again.",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+    }
+}
+
+/// The same steps, tuned for the capacity.
+fn climbing() -> Tuning {
+    let of_capacity = |step: &mut ProofStep| {
+        let Some(comparison) = &mut step.comparison else { return };
+        comparison.design.rule.primary = Metric::Capacity;
+        let judged = comparison.judgements.iter_mut().filter(|judged| judged.primary);
+        judged.for_each(|judged| judged.estimate.metric = Metric::Capacity);
+    };
+    let mut found = tuning();
+    let wanted = Wanted { slo: Some("p99=10ms".to_owned()), ..Wanted::default() };
+    found.workload = wanted.of(found.workload, Metric::Capacity).unwrap();
+    found.objective = Metric::Capacity;
+    found.steps.iter_mut().for_each(|step| of_capacity(&mut step.step));
+    found.together.iter_mut().filter_map(|together| together.all.as_mut()).for_each(of_capacity);
+    found
+}
+
+/// No two of its windows had the same load.
+#[test]
+fn of_a_load_that_climbs_only_the_capacity_is_reported() {
+    let shown = tuned(&tuning(), Detail::Everything);
+    assert!(shown.contains("CPU a record") && shown.contains("p99.9 "), "{shown}");
+    let found = climbing();
+    assert_eq!(found.saving(), None);
+    let shown = tuned(&found, Detail::Result);
+    assert!(shown.contains("capacity, requests/s") && shown.contains("windows"), "{shown}");
+    for other in ["CPU a record", "CPU, cores", "p99.9 ", "batches a second", "Saved at this load"] {
+        assert!(!shown.contains(other), "{other}: {shown}");
+    }
+}
+
+/// What saves makes ratios below 1, and what raises a capacity above.
+#[test]
+fn what_the_product_means_hangs_on_which_way_the_objective_counts() {
+    let said = |found: Tuning| found.together.unwrap().sentence().unwrap();
+    let cost = said(tuning());
+    assert!(cost.contains("larger where changes share a gain, smaller where they help"), "{cost}");
+    let capacity = said(climbing());
+    assert!(capacity.contains("smaller where changes share a gain, larger where they help"), "{capacity}");
+}
+
+#[test]
+fn a_tuning_that_kept_nothing_says_so() {
+    let mut found = Tuning { kept: Vec::new(), together: None, to_keep: Vec::new(), ..tuning() };
+    assert!(
+        found.verdict().starts_with("Nothing is kept of 3 changes: linger=20ms; "),
+        "{}",
+        found.verdict()
+    );
+    found.steps.iter_mut().for_each(|step| step.step.decision = Decision::Rejected);
+    assert!(found.verdict().contains("none was shown to improve"), "{}", found.verdict());
+}
+
+/// One by one they helped; the comparison of all of them is what counts, and where there is none, no other one.
+#[test]
+fn the_verdict_of_a_tuning_has_no_other_figure_than_that_of_all_together() {
+    let mut found = tuning();
+    found.together = found.together.map(|together| Together { all: None, ..together });
+    assert!(!found.verdict().contains("of what it was"), "{}", found.verdict());
+    assert!(found.remarks().unwrap().contains("the budget did not reach that far"));
+    found.together = None;
+    assert!(found.verdict().contains("of what it was"), "{}", found.verdict());
+}
+
+fn tried(trial: &hone_record::HostTrial, detail: Detail) -> String {
+    on_one_line(&documents::host_trial(trial, &BTreeMap::new(), None).terminal(detail))
+}
+
+#[test]
+fn a_tail_that_rests_on_one_stall_says_so() {
+    let whole = tried(&fixture::trial(false), Detail::Everything);
+    let tail = "as it is: 75.0 % of the requests beyond p99 and 100 % of the requests beyond p99.9 waited in 1 stall of 0.975 s together";
+    assert!(whole.contains(tail) && !whole.contains("with it: "), "{whole}");
+    assert!(whole.contains("vm.swappiness: 60 → 1: can't matter here"), "{whole}");
+    assert!(whole.contains("that is no gain") && whole.contains("at most 31 ms"), "{whole}");
+    let shown = tried(&fixture::trial(false), Detail::Result);
+    assert!(shown.starts_with("Worse: field-guide. Not shown: field-guide."), "{shown}");
+    assert!(shown.contains("field-guide 20 → 80 worse 10.0 µs 9.00 µs 0.900 [0.850, 0.950]"), "{shown}");
+    assert!(shown.contains("Not tried: vm.swappiness.") && !shown.contains("that is no gain"), "{shown}");
+}
+
+#[test]
+fn a_factorial_has_a_row_for_each_class_below_its_own_host() {
+    let whole = tried(&fixture::trial(true), Detail::Everything);
+    assert!(whole.starts_with("Worse: field-guide, acks=all. "), "{whole}");
+    for wanted in ["as it is, acks=1 1.00 ms", "as it is, acks=all 1.00 ms", "acks=all, storage: page cache"]
+    {
+        assert!(whole.contains(wanted), "{wanted}: {whole}");
+    }
+}
+
+#[test]
+fn settings_that_were_left_in_force_come_with_the_command_that_keeps_them() {
+    let mut trial = fixture::trial(false);
+    trial.together = trial.tried.first().cloned();
+    assert!(tried(&trial, Detail::Result).contains("Together they are not shown, so nothing was kept."));
+    trial.left_in_force = Some("change-7".to_owned());
+    let shown = tried(&trial, Detail::Result);
+    assert!(shown.contains("in force as change change-7. hone host confirm keeps them"), "{shown}");
+}
+
+fn gate_of_one(optimization: &Optimization) -> CommitGate {
+    let comparisons = optimization.comparisons.iter().take(1).cloned().collect();
+    CommitGate { comparisons, ..gate(GateOutcome::Worse, GateState::Worse) }
+}
+
+fn gate_of_two(optimization: &Optimization) -> CommitGate {
+    CommitGate { comparisons: optimization.comparisons.clone(), ..gate_of_one(optimization) }
+}
+
+#[test]
+fn a_gate_begins_with_what_follows_and_its_figures() {
+    for (outcome, state, expected) in [
+        (
+            GateOutcome::Worse,
+            GateState::Worse,
+            "Failed: bbbbbbbbbb is worse than aaaaaaaaaa. CPU per record under judge: +31.0 % [+25.0 %, +38.0 %], and the limit is 3 %.",
+        ),
+        (
+            GateOutcome::Passed,
+            GateState::Held,
+            "Passed: bbbbbbbbbb is not shown to be worse than aaaaaaaaaa.",
+        ),
+        (GateOutcome::Passed, GateState::NotShown, "would have shown is 5.2 % (limit 3 %)"),
+        (
+            GateOutcome::TooLittlePower,
+            GateState::NotShown,
+            "Could not tell whether bbbbbbbbbb is worse than aaaaaaaaaa.",
+        ),
+        (
+            GateOutcome::NotSeen,
+            GateState::NotSeen,
+            "is worse than aaaaaaaaaa. CPU per record under judge: the 95 % interval",
+        ),
+        (GateOutcome::SameProgram, GateState::Held, "byte for byte"),
+    ] {
+        let found = gate(outcome, state);
+        let shown = on_one_line(&documents::gate(&found, &BTreeMap::new(), None).terminal(Detail::Result));
+        assert!(shown.contains(expected), "{shown}");
+        assert!(shown.contains("Base aaaaaaaaaa (main): before; built in 1 s."), "{shown}");
+        assert!(shown.contains("Note: a note") && !shown.contains("The rule."), "{shown}");
+    }
+}
+
+#[test]
+fn a_head_that_broke_down_is_not_told_by_the_figures_of_what_is_left() {
+    let mut found = gate(GateOutcome::Worse, GateState::Worse);
+    let finding = &mut found.findings[0];
+    finding.ratio = Some([1.0, 0.99, 1.01]);
+    (finding.verdict, finding.by_troubles) = (Some(Verdict::NotShown), true);
+    finding.why = "the head broke down where the base stood: ended by signal 11".to_owned();
+    let sentence = hone_report::gate::sentence(&found);
+    let expected =
+        "the head broke down where the base stood: ended by signal 11 (what is left of the pairs: 0.0 % [";
+    assert!(sentence.contains(expected) && !sentence.contains("the limit is"), "{sentence}");
+    assert!(documents::gate_comment(&found).markdown().contains("ended by signal 11"));
+}
+
+#[test]
+fn a_comment_is_one_table_whatever_a_message_says() {
+    let comment = documents::gate_comment(&gate(GateOutcome::Worse, GateState::Worse)).markdown();
+    let rows: Vec<&str> = comment.lines().filter(|line| line.starts_with("| ")).collect();
+    assert_eq!(rows.len(), 2, "{comment}");
+    assert!(rows[1].ends_with("| 5.2 % | WORSE |"), "{comment}");
+    assert!(comment.lines().count() < 20, "{comment}");
 }

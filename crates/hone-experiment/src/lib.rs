@@ -48,6 +48,7 @@ pub mod rounds;
 pub mod run_context;
 pub mod selftest;
 pub mod settings;
+pub mod settle;
 pub mod slow;
 pub mod spec;
 pub mod spelling;

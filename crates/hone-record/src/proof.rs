@@ -66,14 +66,20 @@ impl ProofStep {
 }
 
 impl Proof {
-    /// The changes by what became of them, in a sentence for each.
+    /// The changes by what became of them, in a sentence for each; always with those that were accepted.
     pub fn outcomes_in_words(&self) -> String {
-        let told = |(name, outcome): (&str, &str)| {
+        let sentence = |(name, outcome): (&str, &str)| {
             let of_it = self.steps.iter().filter(|step| step.outcome() == outcome);
             let changes: Vec<&str> = of_it.map(|step| &*step.change).collect();
-            format!("{name}: {}.", if changes.is_empty() { "none".to_owned() } else { changes.join("; ") })
+            match &changes[..] {
+                [] if outcome == "accepted" => format!("{name}: none."),
+                [] => String::new(),
+                changes => format!("{name}: {}.", changes.join("; ")),
+            }
         };
-        [("Accepted", "accepted"), ("Not shown", "not shown"), ("Rejected", "rejected")].map(told).join(" ")
+        let sentences =
+            [("Accepted", "accepted"), ("Not shown", "not shown"), ("Rejected", "rejected")].map(sentence);
+        sentences.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -131,11 +131,14 @@ impl Together {
             if metric.lower_is_better() { ["larger", "smaller"] } else { ["smaller", "larger"] };
         let product = self.product.map(|product| {
             format!(
-                " The product of what each is worth beside the others is {product:.3}: the same where the gains are independent, {shared} where \
-                 changes share a gain, {helped} where they help each other."
+                " The product of the ratios that each has with the others in place is {product:.3}: the same where the gains are independent, \
+                 {shared} where changes share a gain, {helped} where they help each other."
             )
         });
-        Some(format!("All that was kept, against the first state: {all}.{}", product.unwrap_or_default()))
+        Some(format!(
+            "All kept changes, compared with the first state: {all}.{}",
+            product.unwrap_or_default()
+        ))
     }
 
     /// The kept changes that were not shown to help once more, beside the others.
@@ -208,47 +211,55 @@ impl Tuning {
         found.filter(|_| !self.kept.is_empty())
     }
 
-    /// What it came to, in a few sentences.
+    /// The result in a few sentences.
     pub fn sentence(&self) -> String {
+        let saving = self.saving().map(|saving| format!("{}.", saving.sentence()));
+        let parts = [Some(self.verdict()), saving, self.remarks()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    /// What is kept, and what that is worth.
+    pub fn verdict(&self) -> String {
         let (what, tried) = (self.objective.label(), self.steps.len());
         let accepted =
             self.steps.iter().map(|step| &step.step).filter(|step| step.decision == Decision::Accepted);
         let accepted: Vec<&str> = accepted.map(|step| step.change.as_str()).collect();
-        let end = self.end_in_words();
+        let of_tried = if tried == 1 { "1 change".to_owned() } else { format!("{tried} changes") };
         if self.kept.is_empty() && accepted.is_empty() {
-            return format!("{tried} changes were tried for {what}, and none was shown to help.{end}");
+            return match tried {
+                0 => "Nothing is kept: no change was tried.".to_owned(),
+                _ => format!("Nothing is kept: of {of_tried}, none was shown to improve the {what}."),
+            };
         }
         if self.kept.is_empty() {
             return format!(
-                "Nothing is kept, of {tried} that were tried for {what}: one by one {} helped, and together they were not shown to.{end}",
+                "Nothing is kept of {of_tried}: {} improved the {what} alone, but not together.",
                 accepted.join("; ")
             );
         }
         let worth = self.worth().and_then(ProofStep::worth_in_words);
-        let worth = worth.map_or(String::new(), |worth| format!("{what} is {worth} of what it was. "));
-        let saving = self.saving().map_or(String::new(), |saving| format!("{}. ", saving.sentence()));
-        format!("{worth}{saving}Kept, of {tried} that were tried: {}.{end}", self.kept.join("; "))
+        let worth = worth.map_or(String::new(), |worth| format!(" The {what} is {worth} of what it was."));
+        format!("Kept {} of {of_tried}: {}.{worth}", self.kept.len(), self.kept.join("; "))
     }
 
-    /// What the end showed against single changes.
-    fn end_in_words(&self) -> String {
-        let Some(together) = &self.together else { return String::new() };
+    /// What the last comparisons showed against single changes; `None` where there is nothing to say.
+    pub fn remarks(&self) -> Option<String> {
+        let together = self.together.as_ref()?;
         let list = |names: Vec<&str>, what: &str| match &names[..] {
-            [] => String::new(),
-            names => format!(" {what}: {}.", names.join("; ")),
+            [] => None,
+            names => Some(format!("{what}: {}.", names.join("; "))),
         };
         let back = together.put_back.iter().map(|gone| gone.change.as_str()).collect();
-        let unmeasured = match (&together.all, &self.kept[..]) {
-            (None, [_, ..]) => {
-                " What all of it is worth together was not measured: the budget did not reach so far."
-            }
-            _ => "",
-        };
-        format!(
-            "{}{}{unmeasured}",
-            list(together.not_shown_again(), "Not shown again beside the others"),
-            list(back, "Put back in the end")
-        )
+        let unmeasured = (together.all.is_none() && !self.kept.is_empty()).then(|| {
+            "All kept changes together were not measured: the budget did not reach that far.".to_owned()
+        });
+        let remarks = [
+            list(together.not_shown_again(), "Not shown again with the other changes in place"),
+            list(back, "Put back at the end"),
+            unmeasured,
+        ];
+        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+        (!remarks.is_empty()).then(|| remarks.join(" "))
     }
 
     /// Its steps as a proof, for tables of their states: the last column is all that was kept, where that was measured.

@@ -17,6 +17,8 @@ fn main() -> std::io::Result<()> {
     let write = |name: &str, document: Document| {
         std::fs::write(folder.join(format!("{name}.md")), document.clone().markdown())?;
         std::fs::write(folder.join(format!("{name}.txt")), document.clone().terminal(Detail::Result))?;
+        let whole = document.clone().terminal(Detail::Everything);
+        std::fs::write(folder.join(format!("{name}.explained.txt")), whole)?;
         std::fs::write(folder.join(format!("{name}.html")), document.html())
     };
     write("optimization", documents::optimization(&optimization, &windows, None))?;
@@ -29,6 +31,7 @@ fn main() -> std::io::Result<()> {
     write("story", documents::story(&story))?;
     let (tuning, windows) = sample::tuning();
     write("tuning", documents::tuning(&tuning, &windows, None))?;
+    write("proof", documents::proof(&tuning.as_proof(), &windows, None))?;
     write("capacity", documents::capacity(&sample::capacity()))?;
     write("curve", documents::curve(&sample::curve()))?;
     write("heatmap", documents::heatmap(&sample::heatmap()))?;

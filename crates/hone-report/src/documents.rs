@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    Capacity, Comparison, Curve, Diagnosis, Heatmap, HostTrial, Optimization, Proof, Story, Tuning, Window,
-    Workload,
+    Capacity, CommitGate, Comparison, Curve, Diagnosis, Heatmap, HostTrial, Optimization, Proof, Story,
+    Tuning, Window, Workload,
 };
 
 use crate::document::Document;
 use crate::section::{
-    builds, ceiling, circumstances, design, diagnosis, go, headline, host_trial, in_order, load_run, method,
-    pictures, proof, rates, results, steps, story, tuning, variants, workloads,
+    builds, ceiling, circumstances, design, diagnosis, gate, go, headline, host_trial, in_order, load_run,
+    method, pictures, proof, rates, results, steps, story, tuning, variants, workloads,
 };
-use crate::tree::{Markup, el};
+use crate::tree::{Element, Markup, el};
 
 /// An optimisation, with what led to it when it is known.
 pub fn optimization(
@@ -90,29 +90,18 @@ pub fn comparison(
 
 /// Changes of batch settings that were tried one after the other.
 pub fn proof(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
-    let judged = found.steps.iter().enumerate().filter_map(|(index, step)| {
-        let title = format!("{}: {}", step.change, step.outcome());
-        Some(
-            results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows)
-                .detail(),
-        )
-    });
+    let first = found.steps.iter().find_map(|step| step.comparison.as_ref());
     let main = el("main")
         .children(found.replica.as_ref().map(proof::replica))
         .child(proof::states(found))
         .child(proof::decisions(found))
-        .children(told.and_then(story::predictions))
-        .children(judged)
+        .children(told.and_then(story::predictions).map(Element::detail))
+        .children(judged_steps(found, windows))
+        .child(proof::basis(found))
         .child(workloads::alone(&found.workload))
         .children(circumstances::durability(&found.durability, &[&found.workload]))
         .child(circumstances::machine(&found.machine))
-        .children(
-            found
-                .steps
-                .iter()
-                .find_map(|step| step.comparison.as_ref())
-                .map(|first| method::of_comparison(first, windows)),
-        )
+        .children(first.map(|first| method::of_comparison(first, windows)))
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     Document::new(&format!("Batch settings of {}", found.target), headline::proof(found), main)
@@ -127,9 +116,11 @@ pub fn host_trial(found: &HostTrial, windows: &BTreeMap<String, Window>, told: O
     });
     let first = all().next();
     let main = el("main")
-        .child(host_trial::rows(found))
+        .child(host_trial::verdicts(found))
+        .child(host_trial::figures(found))
         .child(host_trial::reasons(found))
         .children(judged)
+        .child(host_trial::basis(found))
         .child(workloads::alone(&found.workload))
         .children(
             first.and_then(|knob| circumstances::durability(&knob.durability, &[&knob.comparison.workload])),
@@ -139,6 +130,31 @@ pub fn host_trial(found: &HostTrial, windows: &BTreeMap<String, Window>, told: O
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     Document::new(&format!("Host settings under {}", found.target), headline::host_trial(found), main)
+}
+
+/// A commit that was compared with its base.
+pub fn gate(found: &CommitGate, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
+    let all = &found.comparisons;
+    let judged = all.iter().enumerate().map(|(index, one)| gate::comparison(index, one, windows));
+    let first = all.first();
+    let main = el("main")
+        .children(gate::findings(found))
+        .children(told.filter(|_| !all.is_empty()).map(|told| story::percentiles(told).detail()))
+        .children(judged)
+        .children(if let [only] = &all[..] { design::of(only) } else { None })
+        .children(workloads::judging(all))
+        .children(first.map(|first| circumstances::machine(&first.machine)))
+        .child(gate::basis(found))
+        .children(first.map(|first| method::of_comparison(first, windows)))
+        .children(told.map(pictures::of).into_iter().flatten())
+        .children(told.map(story::downloads));
+    Document::new(&format!("Gate of {}", found.name), headline::gate(found), main)
+}
+
+/// The same for a pull request: the verdict, the metrics that decide, and the notes.
+pub fn gate_comment(found: &CommitGate) -> Document {
+    let main = el("main").children(gate::findings(found)).child(gate::origin(found)).child(gate::reading());
+    Document::new(&format!("Gate of {}", found.name), headline::gate_in_short(found), main)
 }
 
 /// The page of all that was tried: where the time went, what was tried at each altitude, percentiles step by step, what was foretold beside
@@ -159,26 +175,20 @@ pub fn story(told: &Story) -> Document {
 /// A service that was tuned.
 pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let proof = found.as_proof();
-    let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
-        let title = format!("{}: {}", step.change, step.outcome());
-        Some(
-            results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows)
-                .detail(),
-        )
-    });
     let first = proof.steps.iter().find_map(|step| step.comparison.as_ref());
     let main = el("main")
         .child(tuning::first_look(found))
-        .children(told.and_then(|told| diagnosis::of_all(&told.diagnoses)))
-        .children(told.and_then(|told| ceiling::of_loads(&told.ceilings)))
+        .children(told.and_then(|told| diagnosis::of_all(&told.diagnoses)).map(Element::detail))
+        .children(told.and_then(|told| ceiling::of_loads(&told.ceilings)).map(Element::detail))
+        .child(proof::states(&proof))
+        .children(tuning::to_keep(found))
         .child(tuning::choices(found))
         .children(tuning::together(found))
-        .children(tuning::to_keep(found))
-        .children(told.map(story::tried))
-        .children(told.and_then(story::predictions))
-        .child(proof::states(&proof))
-        .child(proof::decisions(&proof))
-        .children(judged)
+        .child(tuning::decisions(found))
+        .children(told.map(|told| story::tried(told).detail()))
+        .children(told.and_then(story::predictions).map(Element::detail))
+        .children(judged_steps(&proof, windows))
+        .child(proof::basis(&proof))
         .child(workloads::alone(&found.workload))
         .children(circumstances::durability(&found.durability, &[&found.workload]))
         .child(circumstances::machine(&found.machine))
@@ -186,6 +196,16 @@ pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
     Document::new(&format!("{} tuned", found.name), headline::tuning(found), main)
+}
+
+/// The comparison of each step that was measured.
+fn judged_steps(proof: &Proof, windows: &BTreeMap<String, Window>) -> Vec<Element> {
+    let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
+        let title = format!("{}: {}", step.change, step.outcome());
+        let comparison = step.comparison.as_ref()?;
+        Some(results::of(&format!("comparison-{}", index + 1), &title, comparison, windows).detail())
+    });
+    judged.collect()
 }
 
 /// One load run.

@@ -82,7 +82,12 @@ fn list(element: &Element, indent: &str, out: &mut String) {
 
 fn table(element: &Element, out: &mut String) {
     let grid = Grid::new(element, INLINE);
-    if !grid.caption.is_empty() {
+    // A table can be called as its section.
+    let caption = &grid.caption;
+    let is_said = [format!("# {caption}"), format!("<summary>{caption}</summary>")]
+        .iter()
+        .any(|heading| out.trim_end().ends_with(heading));
+    if !caption.is_empty() && !is_said {
         line(out, "", &format!("**{}**", grid.caption));
     }
     line(out, "", &grid.remark);
@@ -150,7 +155,7 @@ mod tests {
             )
             .child(el("pre").child(el("code").text("hone load <x>")));
         let expected = "# Kind: Title\n\n**Better.**\n\n- **kept x:** why\n\n\\#1 is no heading\n\n<details><summary>Rates</summary>\n\n\
-                        **Rates**\n\n| what | rate |\n|---|---:|\n| a\\|b | 1,234 /s |\n\n</details>\n\n```sh\nhone load <x>\n```\n\n";
+                        | what | rate |\n|---|---:|\n| a\\|b | 1,234 /s |\n\n</details>\n\n```sh\nhone load <x>\n```\n\n";
         assert_eq!(markdown(&document.into()), expected);
     }
 

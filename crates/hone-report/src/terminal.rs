@@ -109,7 +109,9 @@ impl<'a> Writer<'a> {
     fn list(&mut self, element: &Element, indent: &str) {
         for item in element.elements() {
             let (inner, text) = parted(item, is_list);
-            let _ = writeln!(self.out, "{indent}{}", wrapped(&INLINE.line(&text)));
+            let deeper = indent.get(2..).unwrap_or_default();
+            let text = wrapped(&INLINE.line(&text)).replace('\n', &format!("\n{deeper}"));
+            let _ = writeln!(self.out, "{indent}{text}");
             inner.into_iter().for_each(|inner| self.list(inner, &format!("{indent}  ")));
         }
     }

@@ -1007,7 +1007,7 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
         "one record a request <each>",
         "kept, not shown again",
         "the product of these",
-        "all that was kept, against the first state",
+        "all kept changes, compared with the first state",
         "how the machine is set",
         "that are decided came true.",
         "hoped to save 60 % of the CPU per record, since one record a request <each>.",
@@ -1036,7 +1036,8 @@ fn of_a_load_that_climbs_the_capacity_is_told_and_nothing_else() {
     let page = documents::tuning(&tuning, &windows, None).html();
     let html = check(&page);
     let rows: Vec<String> = select(&html, "#states tbody th").into_iter().map(text_of).collect();
-    assert_eq!(rows, ["windows", "capacity, requests/s"]);
+    let expected = ["outcome", "windows", "capacity, requests/s", "CPU per record, ratio", "its interval"];
+    assert_eq!(rows, expected);
     let look: String = select(&html, "#first-look").into_iter().map(text_of).collect();
     assert!(look.contains("No two had the same load") && !look.contains("records a batch"), "{look}");
     assert!(!words(&page).contains("Saved at this load"), "{}", words(&page));

@@ -84,7 +84,7 @@ pub fn story_of(source: &Source) -> Result<Story> {
 pub fn comment_of(source: &Source) -> Result<String> {
     match source {
         Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("commit-gate") => {
-            Ok(hone_document::commit_gate::comment(&read_record(record)?))
+            Ok(documents::gate_comment(&read_record(record)?).markdown())
         }
         Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("comparison") => {
             Ok(hone_document::comparison::comment(&read_record(record)?))
@@ -161,13 +161,9 @@ pub fn document(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Do
         Some("commit-gate") => {
             let found: CommitGate = record_by(reader, record)?;
             let told = beside.add_to(story::of_gate(folder, &found, reader));
-            match &found.comparisons[..] {
-                [only] => {
-                    let windows = windows(folder, reader, &only.pairs)?;
-                    Ok(documents::comparison(only, &windows, Some(&told)))
-                }
-                _ => Ok(documents::story(&told)),
-            }
+            let windows =
+                windows(folder, reader, found.comparisons.iter().flat_map(|comparison| &comparison.pairs))?;
+            Ok(documents::gate(&found, &windows, Some(&told)))
         }
         Some("proof") => {
             let found: Proof = record_by(reader, record)?;

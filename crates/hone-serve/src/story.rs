@@ -538,7 +538,7 @@ pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) ->
         chapters: found.comparisons.iter().map(chapter).collect(),
         machines: found.comparisons.iter().take(1).map(|comparison| comparison.machine.clone()).collect(),
         limits: found.notes.clone(),
-        headline: Some(hone_document::commit_gate::sentence(found)),
+        headline: Some(hone_report::gate::sentence(found)),
         ..Story::default()
     };
     with_beside(folder, reader, told)

@@ -6,8 +6,8 @@ use crate::candidate::Candidate;
 use crate::estimate::{Estimate, Planned, Span};
 use crate::rank::{Ranked, ranked};
 use crate::settings::TuneSettings;
-use hone_document::tuning::hoped;
 use hone_document::wrapped;
+use hone_report::prediction::expected_gain;
 
 /// What would be tried, and how long it takes: part by part, and all of it.
 pub fn text(planned: &Planned) -> String {
@@ -30,7 +30,7 @@ pub fn text(planned: &Planned) -> String {
     let no_knobs =
         no_knobs.iter().map(|why| format!("\n\n{}", wrapped(&format!("No settings of the machine: {why}."))));
     format!(
-        "{}: {}\nAllowed: {}.{forbidden} Objective: {}. Budget: {budget}.{no_slack}\n\n{}\n\nCandidates, the most hopeful for a minute first:\n{}\n\n{}{}\n\n{}\n",
+        "{}: {}\nAllowed: {}.{forbidden} Objective: {}. Budget: {budget}.{no_slack}\n\n{}\n\nCandidates, the largest expected gain per minute first:\n{}\n\n{}{}\n\n{}\n",
         asked.name,
         asked.target,
         allowed.join(", "),
@@ -58,7 +58,7 @@ fn candidates(asked: &TuneSettings, estimate: &Estimate) -> String {
                 candidate.name,
                 candidate.altitude.label(),
                 duration(*cost_s),
-                hoped(&candidate.hope),
+                expected_gain(&candidate.hope),
                 candidate.hope.why
             )
         })
@@ -104,7 +104,7 @@ fn reach(budget_s: f64, estimate: &Estimate) -> String {
     let whole = if total.least_s <= budget_s {
         "It reaches for what is known now at least, if starts are short."
     } else {
-        "It does not reach for all that is known now: what is most hopeful for a minute comes first, and the rest is not tried."
+        "It does not reach for all that is known now: the largest expected gain per minute comes first, and the rest is not tried."
     };
     format!(
         "The budget of {budget} reaches for {} to {} comparisons, those of the end among them. {whole}",

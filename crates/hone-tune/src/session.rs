@@ -334,7 +334,7 @@ impl Session<'_> {
         }
         let mut open = ranked(open);
         if open.is_empty() {
-            return Ok(Err("nothing is left that is hoped to help".to_owned()));
+            return Ok(Err("nothing is left that is expected to help".to_owned()));
         }
         let best = open.remove(0);
         if let Some(left_s) = self.left_s() {

@@ -1,5 +1,6 @@
 //! A run of `hone tune` from its settings to its record: begun, gone on with, measured.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use anyhow::Result;
 use hone_ledger::Ledger;
 use hone_load::Security;
 use hone_record::Tuning;
+use hone_report::documents;
 use hone_tool::System;
 
 use crate::session::Session;
@@ -113,7 +115,8 @@ pub fn finish(
     same_standing(asked, folder, security)?;
     let tuning = WayOn::behind(tuned(asked, folder, time, security, progress), "tune", folder)?;
     let record = folder.write_record("tuning.json", tuning.clone())?;
-    folder.write_text("tuning.md", &hone_document::tuning::markdown(&tuning))?;
+    let document = documents::tuning(&tuning, &BTreeMap::new(), None);
+    folder.write_text("tuning.md", &document.markdown())?;
     Ok((tuning, record))
 }
 

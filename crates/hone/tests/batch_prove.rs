@@ -103,7 +103,7 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
     let entries: Vec<Value> = ledger.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(entries.len(), 2);
     assert!(
-        entries[0]["body"]["foretold"]["rule"].as_str().unwrap().contains("foretold 12,000, measured"),
+        entries[0]["body"]["foretold"]["rule"].as_str().unwrap().contains("predicted 12,000, measured"),
         "{ledger}"
     );
     assert_eq!(entries[0]["body"]["decision"], "accepted");

@@ -206,7 +206,7 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(page.contains("vm.dirty_ratio: better") && page.contains("no swap space"), "the page tells both");
     let table = fs::read_to_string(run.join("host-trial.md")).unwrap();
-    assert!(table.contains("| vm.dirty_ratio 20 -> 10 | 1 | better |"), "{table}");
+    assert!(table.contains("| vm.dirty_ratio 20 → 10 | better |"), "{table}");
     let ledger = fs::read_to_string(folder.path().join("runs/ledger.jsonl")).unwrap();
     let entries: Vec<Value> = ledger.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(entries.len(), 3);

@@ -75,7 +75,7 @@ fn a_ledger_is_told_with_the_figures_of_its_windows() {
     assert_eq!(page.trim(), "runs/story.html");
 
     let markdown = hone_in(told.path(), &["report", "runs", "--markdown"]).expect_code(0).stdout;
-    assert!(markdown.contains("| p99.999 |") && markdown.contains("## Foretold, and found"), "{markdown}");
+    assert!(markdown.contains("| p99.999 |") && markdown.contains("Predicted, and found"), "{markdown}");
     let comment = hone_in(told.path(), &["report", "runs", "--comment"]).expect_code(0).stdout;
     assert!(comment.lines().count() < 30 && comment.contains("3 of 6 changes kept"), "{comment}");
     hone_in(told.path(), &["report", "runs", "--comment", "-o", "comment.md"]).expect_code(0);
@@ -314,13 +314,13 @@ fn a_tuning_is_told_whole_in_every_form() {
     let markdown = report(&["curve.json", "--markdown"]).expect_code(0).stdout;
     for wanted in [
         "Saved at this load: ",
-        "## Where the time went, before the first change",
-        "| the product of these | – | – | – | 0.580 | – |",
-        "| all that was kept, against the first state |",
+        "Where the time went, before the first change",
+        "| the product of these | – | – | 0.580 | – |",
+        "| all kept changes, compared with the first state |",
         "A build can change at most",
-        "## Foretold, and found",
+        "Predicted, and found",
         "hone-broker",
-        "Not shown again beside the others: build pgo",
+        "Not shown again with the other changes in place: build pgo",
     ] {
         assert!(markdown.contains(wanted), "{wanted}: {markdown}");
     }

@@ -95,8 +95,7 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
 
     let run = folder.path().join("runs/orders-001");
     let page = fs::read_to_string(run.join("report.html")).unwrap();
-    for told in ["What was tried, and why", "What it is worth together", "codec=gzip", "hone batch settings"]
-    {
+    for told in ["Change by change", "All kept changes together", "codec=gzip", "hone batch settings"] {
         assert!(page.contains(told), "the page does not tell {told}");
     }
     let ledger = fs::read_to_string(folder.path().join("runs/ledger.jsonl")).unwrap();

@@ -42,7 +42,7 @@ fn taken_back(word: &str) -> String {
 /// What was foretold of a step beside what was found, in the words of the ledger.
 fn foretold(step: &ProofStep) -> Option<Foretold> {
     let foretold = step.foretold.as_ref()?;
-    let beside = crate::proof::foretold(foretold, &step.before, &step.after);
+    let beside = hone_report::prediction::outcomes(foretold, &step.before, &step.after);
     Some(Foretold {
         expected: Expectation::Gain,
         rule: format!("{}: {}", foretold.source, beside.join("; ")),

@@ -85,9 +85,9 @@ pub fn write_ci_files(files: &CiFiles, came: Came<'_>) -> Result<()> {
 
 fn comment_of(came: Came<'_>) -> String {
     match came {
-        Came::Found(found) => hone_document::commit_gate::comment(found),
+        Came::Found(found) => hone_report::documents::gate_comment(found).markdown(),
         Came::Failed { name, error, .. } => {
-            let (name, error) = (hone_document::table::in_a_cell(name), error.replace("```", "'''"));
+            let (name, error) = (hone_report::in_a_cell(name), error.replace("```", "'''"));
             format!("**hone gate, {name}**: could not tell.\n\n```\n{error}\n```\n")
         }
     }

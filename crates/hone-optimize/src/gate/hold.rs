@@ -4,9 +4,9 @@
 use hone_format::exact_percent;
 use hone_record::{Comparison, GateFinding, GateState, Judgement, Metric, Verdict};
 
-use hone_document::commit_gate::loss_word;
 use hone_experiment::broke;
 use hone_experiment::spec::GateWishes;
+use hone_report::gate::loss_word;
 
 /// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
 const BROKEN_PAIRS: u32 = 3;

@@ -5,7 +5,7 @@ use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use serde_json::{Value, json};
 
-use hone_document::commit_gate as show;
+use hone_report::gate as show;
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy)]

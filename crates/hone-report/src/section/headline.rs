@@ -1,8 +1,8 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, PairKind, Proof, Story,
-    Tuning, VariantFacts, Verdict, Window,
+    Capacity, CommitGate, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, PairKind, Proof,
+    Story, Tuning, VariantFacts, Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};
@@ -117,10 +117,15 @@ pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
 
 /// Of a service that was tuned.
 pub(crate) fn tuning(found: &Tuning) -> Element {
-    let how = found.saving().map(|saving| paragraph(&saving.how));
+    let saving = found.saving();
+    let saved = saving.as_ref().map(|saving| paragraph(&format!("{}.", saving.sentence())));
+    let how = saving.map(|saving| paragraph(&saving.how).detail());
     let origin = format!("{} · {} · {}", found.target, found.load, machine_in_short(&found.machine));
     header("Tuned", &found.name)
-        .child(el("p").class("sentence").text(&found.sentence()))
+        .child(el("p").class("sentence").text(&found.verdict()))
+        .children(saved)
+        .children(found.remarks().map(|remarks| paragraph(&remarks)))
+        .child(paragraph(&format!("The run ended because {}.", found.stopped.trim_end_matches('.'))))
         .children(how)
         .child(el("p").class("meta").text(&origin))
 }
@@ -129,6 +134,7 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
 pub(crate) fn proof(found: &Proof) -> Element {
     header("Proof of batch settings", &found.target)
         .child(el("p").class("sentence").text(&found.outcomes_in_words()))
+        .children(super::proof::next(found))
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
 }
 
@@ -136,7 +142,24 @@ pub(crate) fn proof(found: &Proof) -> Element {
 pub(crate) fn host_trial(found: &HostTrial) -> Element {
     header("Trial of host settings", &found.target)
         .child(el("p").class("sentence").text(&super::host_trial::sentence(found)))
+        .children(super::host_trial::next(found))
+        .children(super::host_trial::left_out(found))
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
+}
+
+/// Of a commit compared with its base.
+pub(crate) fn gate(found: &CommitGate) -> Element {
+    let warnings = found.comparisons.iter().flat_map(warnings);
+    gate_in_short(found)
+        .children(warnings.map(|warning| el("p").class("warning").text(&warning)))
+        .children(super::gate::sides(found))
+}
+
+/// The same without what it rests on.
+pub(crate) fn gate_in_short(found: &CommitGate) -> Element {
+    header("Gate", &found.name)
+        .child(el("p").class("sentence").text(&crate::gate::sentence(found)))
+        .children(super::gate::notes(found))
 }
 
 /// Of all that was tried.

@@ -1,9 +1,13 @@
 //! Settings of a host that were tried: a row for each, what its tail rests on, and what was not tried.
 
-use hone_record::{BatchState, HostTrial, Metric, StallCounts, TriedKnob, Verdict};
+use std::collections::BTreeSet;
 
-use super::{paragraph, section};
-use crate::quantity;
+use hone_record::{
+    BatchState, HostTrial, Judgement, Metric, STALL_FROM_MS, StallCounts, TriedKnob, UntriedKnob, Verdict,
+};
+
+use super::{paragraph, proof, ratio_cell, section};
+use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 use crate::tree::{Element, Markup, el};
 
@@ -15,22 +19,40 @@ const METRICS: [(Metric, Option<f64>); 4] = [
     (Metric::CpuPerRecord, None),
 ];
 
+/// From this share of the slowest requests on a tail is said to rest on stalls.
+const RESTS_FROM: f64 = 0.1;
+
+fn all(found: &HostTrial) -> impl Iterator<Item = &TriedKnob> {
+    found.tried.iter().chain(&found.together)
+}
+
 /// What helped and what did not.
 pub(crate) fn sentence(found: &HostTrial) -> String {
-    let list = |verdict: Verdict| {
-        let named: Vec<String> = found
-            .tried
-            .iter()
-            .filter(|knob| knob.verdict == verdict)
-            .map(|knob| title(found, knob))
-            .collect();
-        (!named.is_empty()).then(|| format!("{}: {}.", verdict.label(), named.join(", ")))
+    let list = |(label, verdict): (&str, Verdict)| {
+        let knobs = found.tried.iter().filter(|knob| knob.verdict == verdict);
+        let named: Vec<String> = knobs.map(|knob| title(found, knob)).collect();
+        (!named.is_empty()).then(|| format!("{label}: {}.", named.join(", ")))
     };
-    let told: Vec<String> = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::NotShown]
-        .into_iter()
-        .filter_map(list)
-        .collect();
+    let groups = [
+        ("Better", Verdict::Better),
+        ("Worse", Verdict::Worse),
+        ("Equivalent", Verdict::Equivalent),
+        ("Not shown", Verdict::NotShown),
+    ];
+    let told: Vec<String> = groups.into_iter().filter_map(list).collect();
     if told.is_empty() { "Nothing was tried.".to_owned() } else { told.join(" ") }
+}
+
+/// What became of all that helped, and how to keep it.
+pub(crate) fn next(found: &HostTrial) -> Option<Element> {
+    let together = found.together.as_ref()?;
+    Some(match &found.left_in_force {
+        Some(id) => el("p")
+            .text(&format!("Together they are better, too, and in force as change {id}. "))
+            .child(el("code").text("hone host confirm"))
+            .text(" keeps them; without it, Hone rolls them back."),
+        None => paragraph(&format!("Together they are {}, so nothing was kept.", together.verdict.label())),
+    })
 }
 
 /// Every row carries its durability class where there are several.
@@ -42,28 +64,92 @@ pub(crate) fn title(found: &HostTrial, knob: &TriedKnob) -> String {
     format!("{}, acks={acks}", knob.title)
 }
 
-/// The table of all that was tried.
-pub(crate) fn rows(found: &HostTrial) -> Element {
-    let mut columns = vec![Column::words("setting"), Column::words("verdict")];
-    columns.extend(METRICS.map(|(metric, _)| Column::numbers(Markup::text(metric.label()))));
-    columns.push(Column::words("stalls"));
-    let mut table = Table::new("Settings that were tried", columns)
-        .remark(" each with the host as it is in the same rounds, above it");
-    for knob in found.tried.iter().chain(&found.together) {
-        let name = title(found, knob);
-        let plain = METRICS.map(|(_, quantile)| Cell::number(&figure(&knob.before, quantile)));
-        let cells =
-            std::iter::once(Cell::text("")).chain(plain).chain([Cell::text(&stalls(&knob.stalls_before))]);
-        table.row(Markup::text(&format!("as it is, beside {name}")), cells.collect());
-        let own = METRICS.map(|(metric, quantile)| Cell::numbers(compared(knob, metric, quantile)));
-        let cells = std::iter::once(Cell::text(knob.verdict.label())).chain(own);
-        let told = format!("{}; {}", stalls(&knob.stalls_after), knob.stalls.verdict.label());
-        table.row(Markup::text(&name), cells.chain([Cell::text(&told)]).collect());
+/// The setting with its values, where it is one.
+fn change(found: &HostTrial, knob: &TriedKnob) -> String {
+    match &knob.settings[..] {
+        [one] => format!("{} {} → {}", title(found, knob), one.was, one.value),
+        _ => title(found, knob),
     }
-    section("tried", "Setting by setting").child(table.finish()).child(paragraph(
-        "Figures are of all windows that count; the ratio below each, with its interval, is of pairs of windows of the same round. Latency runs \
-         from the time a request was due to its acknowledgement.",
+}
+
+/// The metric that decides, for each setting.
+pub(crate) fn verdicts(found: &HostTrial) -> Element {
+    let first = all(found).next();
+    let metric = first.map(|knob| knob.comparison.label(knob.comparison.design.rule.primary));
+    let name = metric.map_or("Setting by setting".to_owned(), |metric| format!("{metric} by setting"));
+    let mut columns = vec![Column::words("setting"), Column::words("verdict")];
+    let titles = ["as it is", "with it", "ratio and interval"];
+    columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
+    let mut table = Table::new(&name, columns);
+    for knob in all(found) {
+        let cells =
+            std::iter::once(Cell::text(knob.verdict.label())).chain(decided(knob.comparison.primary()));
+        table.row(Markup::text(&change(found, knob)), cells.collect());
+    }
+    section("tried", &name).child(table.finish())
+}
+
+/// The settings that were not tried; `None` where all were.
+pub(crate) fn left_out(found: &HostTrial) -> Option<Element> {
+    let untried: Vec<&str> = found.untried.iter().map(|knob| knob.title.as_str()).collect();
+    (!untried.is_empty()).then(|| paragraph(&format!("Not tried: {}.", untried.join(", "))))
+}
+
+fn decided(judged: Option<&Judgement>) -> [Cell; 3] {
+    let Some(estimate) = judged.map(|judged| &judged.estimate) else {
+        return [NONE; 3].map(Cell::number);
+    };
+    let value = |value| Cell::number(&quantity::of_metric(estimate.metric, value));
+    let ratio = ratio_cell(Some([estimate.ratio, estimate.low, estimate.high]));
+    [value(estimate.value_a), value(estimate.value_b), ratio]
+}
+
+const FIGURES: &str = "All metrics";
+
+/// All metrics of each setting, below the host as it is in the same rounds.
+pub(crate) fn figures(found: &HostTrial) -> Element {
+    let mut columns = vec![Column::words("setting")];
+    columns.extend(METRICS.map(|(metric, _)| Column::numbers(Markup::text(metric.label()))));
+    columns.extend([Column::numbers(Markup::text("failed")), Column::words("stalls")]);
+    let mut table = Table::new(FIGURES, columns);
+    let mut last: Option<&TriedKnob> = None;
+    for knob in all(found) {
+        if last.is_none_or(|last| !has_same_ground(last, knob)) {
+            table.row(Markup::text(&ground(knob)), ground_cells(knob));
+        }
+        last = Some(knob);
+        table.row(Markup::text(&title(found, knob)), own_cells(knob));
+    }
+    section("figures", FIGURES).detail().child(table.finish()).child(paragraph(
+        "Figures are of all windows that count. The ratio behind each, with its interval, is of pairs of windows of the same round. Latency runs from \
+         the time a request was due to its acknowledgement.",
     ))
+}
+
+/// Whether both were compared with the same windows of the host as it is.
+fn has_same_ground(one: &TriedKnob, other: &TriedKnob) -> bool {
+    ground(one) == ground(other) && one.before == other.before && one.stalls_before == other.stalls_before
+}
+
+fn ground(knob: &TriedKnob) -> String {
+    let anew = if knob.started_anew { ", started anew" } else { "" };
+    format!("as it is, acks={}{anew}", hone_format::acks(knob.durability.acks))
+}
+
+fn ground_cells(knob: &TriedKnob) -> Vec<Cell> {
+    let figures = METRICS.map(|(_, quantile)| Cell::number(&figure(&knob.before, quantile)));
+    let rest = [failed(&knob.before), Cell::text(&stalls(&knob.stalls_before))];
+    figures.into_iter().chain(rest).collect()
+}
+
+fn own_cells(knob: &TriedKnob) -> Vec<Cell> {
+    let figures = METRICS.map(|(metric, quantile)| Cell::numbers(compared(knob, metric, quantile)));
+    let stalls = format!("{}; {}", stalls(&knob.stalls_after), knob.stalls.verdict.label());
+    figures.into_iter().chain([failed(&knob.after), Cell::text(&stalls)]).collect()
+}
+
+fn failed(state: &BatchState) -> Cell {
+    Cell::number(&quantity::percent(state.failed_share()))
 }
 
 fn figure(state: &BatchState, quantile: Option<f64>) -> String {
@@ -101,24 +187,90 @@ fn stalls(counts: &StallCounts) -> String {
 /// Why each verdict is what it is, and what was left out.
 pub(crate) fn reasons(found: &HostTrial) -> Element {
     let entry = |knob: &TriedKnob| {
-        let details = [format!("stalls: {}", knob.stalls.why), format!("wanted for: {}", knob.reason)];
-        let promise =
-            knob.promise.as_ref().map(|promise| format!("beside its speed it {promise}: that is no gain"));
         el("li")
             .child(el("strong").text(&format!("{}: {}. ", title(found, knob), knob.verdict.label())))
             .child(Markup::text(&knob.why))
-            .child(el("ul").children(details.iter().chain(&promise).map(|detail| el("li").text(detail))))
+            .child(el("ul").children(details(found, knob).iter().map(|detail| el("li").text(detail))))
     };
-    let tried = el("ol").children(found.tried.iter().chain(&found.together).map(entry));
-    let untried = found.untried.iter().map(|knob| el("li").text(&format!("{}: {}", knob.title, knob.why)));
+    let tried = el("ol").children(all(found).map(entry));
+    let left = || el("ul").children(found.untried.iter().map(|knob| el("li").text(&untried_setting(knob))));
     let left = if found.untried.is_empty() {
         paragraph("Every setting of the profile was tried.")
     } else {
-        el("div").child(el("h3").text("Not tried")).child(el("ul").children(untried))
+        el("div").child(el("h3").text("Not tried")).child(left())
     };
-    section("reasons", "Why")
-        .child(tried)
-        .child(left)
+    section("reasons", "Why").detail().child(tried).child(left)
+}
+
+/// A setting that was not tried, with the reason.
+pub fn untried_setting(knob: &UntriedKnob) -> String {
+    let now = knob.now.as_deref().unwrap_or("(not there)");
+    format!("{}: {now} → {}: {}", knob.title, knob.wanted, knob.why)
+}
+
+/// What stands behind a verdict.
+fn details(found: &HostTrial, knob: &TriedKnob) -> Vec<String> {
+    let mut lines = vec![format!("wanted for: {}", knob.reason)];
+    if found.factorial || knob.settings.len() != 1 {
+        let setting = |one: &hone_record::TriedSetting| format!("/{} {} → {}", one.path, one.was, one.value);
+        let settings: Vec<String> = knob.settings.iter().map(setting).collect();
+        lines.push(format!("settings: {}", settings.join(", ")));
+    }
+    lines.extend(
+        knob.promise.as_ref().map(|promise| format!("beside its speed it {promise}: that is no gain")),
+    );
+    lines.extend(rests_on("as it is", &knob.before, &knob.stalls_before));
+    lines.extend(rests_on("with it", &knob.after, &knob.stalls_after));
+    lines.push(format!(
+        "stalls: {} ({} by the sign test at {})",
+        knob.stalls.why,
+        knob.stalls.verdict.label(),
+        quantity::chosen_percent(knob.stalls.confidence)
+    ));
+    if knob.writing_ms_max > 0 {
+        let ms = quantity::count(knob.writing_ms_max);
+        lines.push(format!("writing it took at most {ms} ms, outside of the windows"));
+    }
+    lines
+}
+
+/// How many of the slowest requests waited in a stall, where that is worth a word.
+fn rests_on(state: &str, figures: &BatchState, stalls: &StallCounts) -> Option<String> {
+    // Where half of the requests wait so long, that is no stall but the service.
+    if figures.latency_us(0.5)? >= f64::from(STALL_FROM_MS) * 1e3 {
+        return Some(format!(
+            "{state}: the median itself is {STALL_FROM_MS} ms or more, so stalls say nothing"
+        ));
+    }
+    let share = |quantile: f64| stalls.share_of_tail(quantile).filter(|share| *share >= RESTS_FROM);
+    let part = |name: &str, quantile: f64| {
+        Some(format!("{} of the requests beyond {name}", quantity::percent(share(quantile)?)))
+    };
+    let parts: Vec<String> = [part("p99", 0.99), part("p99.9", 0.999)].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "{state}: {} waited in {} of {} together, the longest {}, in {} of {} windows",
+            parts.join(" and "),
+            quantity::counted(stalls.stalls, "stall", "stalls"),
+            quantity::duration(stalls.total_s),
+            quantity::duration(stalls.longest_s),
+            stalls.windows_with,
+            stalls.windows
+        )
+    })
+}
+
+/// The rule, the durability classes, and what qualifies the result.
+pub(crate) fn basis(found: &HostTrial) -> Element {
+    let class = |knob: &TriedKnob| {
+        format!("acks={}, storage: {}", hone_format::acks(knob.durability.acks), knob.durability.storage)
+    };
+    let classes: BTreeSet<String> = all(found).map(class).collect();
+    let classes: Vec<String> = classes.into_iter().collect();
+    section("basis", "Rule, durability and limits")
+        .detail()
         .child(paragraph(&found.rule))
+        .child(paragraph(&format!("Durability: {}.", classes.join("; "))))
+        .children(proof::software(&found.software))
         .children(found.limits.iter().map(|limit| paragraph(limit)))
 }

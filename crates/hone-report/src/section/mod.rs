@@ -6,6 +6,7 @@ pub(crate) mod circumstances;
 mod conditions;
 pub(crate) mod design;
 pub(crate) mod diagnosis;
+pub(crate) mod gate;
 pub(crate) mod go;
 pub(crate) mod headline;
 pub(crate) mod host_trial;
@@ -23,6 +24,8 @@ pub(crate) mod workloads;
 
 use hone_record::{Comparison, Optimization};
 
+use crate::quantity::{self, NONE};
+use crate::table::Cell;
 use crate::tree::{Element, Markup, el};
 
 /// The comparisons as a reader asks for them: that of the best variant first, those of mere ground last.
@@ -60,6 +63,15 @@ pub(crate) fn paragraph(text: &str) -> Element {
 /// A sentence where a plot or a table would be empty.
 pub(crate) fn absent(text: &str) -> Element {
     el("p").class("absent").text(text)
+}
+
+/// A ratio with its interval.
+fn ratio_cell(found: Option<[f64; 3]>) -> Cell {
+    let Some([ratio, low, high]) = found.map(|found| found.map(quantity::ratio)) else {
+        return Cell::number(NONE);
+    };
+    let interval = el("span").class("small word").text(&format!("[{low}, {high}]"));
+    Cell::numbers(Markup::text(&ratio).with(interval))
 }
 
 /// A command that wraps and is selected as a whole by one click.

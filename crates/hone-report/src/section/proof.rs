@@ -1,11 +1,14 @@
 //! Steps of a proof: the table with a column for each, and what was decided of each.
 
-use hone_record::{BatchState, Comparison, Estimate, Proof, ProofStep, Replica, TopicFigures};
+use std::collections::BTreeMap;
+
+use hone_record::{BatchState, Comparison, Decision, Engine, Estimate, Proof, ProofStep, Replica, Workload};
 
 use super::{absent, paragraph, section};
 use crate::quantity::{self, NONE};
-use crate::table::{Cell, Column, Table, lines};
+use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
+use crate::{prediction, replica};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
@@ -16,92 +19,149 @@ pub(crate) fn replica(found: &Replica) -> Element {
     let mut columns = vec![Column::words("over the recorded stretch")];
     columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
     let mut table = Table::new("Replica", columns);
-    let mut row = |name: &str, of: fn(&TopicFigures) -> f64| {
-        let (today, here) = (of(&found.today), of(&found.here));
-        let cells =
-            [quantity::significant(today), quantity::significant(here), quantity::change(here / today)];
+    for (name, cells) in replica::rows(found) {
         table.row(Markup::text(name), cells.map(|cell| Cell::number(&cell)).into());
-    };
-    row("records a second", |figures| figures.records_per_s);
-    row("bytes a second", |figures| figures.bytes_per_s);
-    row("batches a second", |figures| figures.batches_per_s);
-    row("bytes a batch", TopicFigures::bytes_per_batch);
-    row("records a batch", TopicFigures::records_per_batch);
-    let producers = |figures: &TopicFigures| {
-        let least = if figures.may_be_more { "at least " } else { "" };
-        Cell::number(&format!("{least}{}", quantity::count(figures.producers)))
-    };
-    let counts = vec![producers(&found.today), producers(&found.here), Cell::number(NONE)];
-    table.row(Markup::text("producers"), counts);
-    let limit = 100.0 * Replica::LIKE;
-    let verdict = match found.is_like() {
-        true => format!("Records, bytes and batches a second differ by no more than {limit:.0} %."),
-        false => format!(
-            "The replica is not like the topic, by more than {limit:.0} % in {}. The steps were proved on it all the same.",
-            found.differences().iter().map(|figure| figure.what).collect::<Vec<_>>().join(", ")
-        ),
-    };
-    section("replica", &format!("The load, and topic {}", found.topic))
-        .child(table.finish())
-        .child(paragraph(&verdict))
-        .children(found.reasons.iter().map(|reason| paragraph(reason)))
+    }
+    let section = section("replica", &format!("The load, and topic {}", found.topic))
+        .child(table.finish().detail())
+        .child(paragraph(&replica::verdict(found)));
+    // A replica that is like its topic changes nothing of the result.
+    if found.is_like() { section.detail() } else { section }
 }
 
-/// The table of all states.
+const STATES: &str = "State by state";
+
+/// The table of all states. Figures that are known of none are named below it.
 pub(crate) fn states(proof: &Proof) -> Element {
-    let section = section("states", "State by state");
+    let section = section("states", STATES);
     let Some(first) = proof.steps.iter().find(|step| step.comparison.is_some()) else {
         return section.child(absent("No step was measured to its end, so there are no figures."));
     };
-    let mut columns =
-        vec![Column::words("all windows of a state"), Column::numbers(Markup::text("original"))];
-    columns.extend(
-        proof.steps.iter().map(|step| Column::numbers(lines([step.change.as_str(), step.outcome()]))),
-    );
-    let climbs = proof.workload.climb().is_some();
-    let mut table = Table::new("States", columns);
+    let numbers = |name: &str| Column::numbers(Markup::text(name));
+    let mut columns = vec![Column::words("all windows of a state"), numbers("original")];
+    columns.extend(proof.steps.iter().map(|step| numbers(&step.change)));
+    let mut table = Table::new(STATES, columns);
+    table.row(Markup::text("outcome"), behind(NONE, proof, |step| step.outcome().to_owned()));
     let states: Vec<&BatchState> =
         std::iter::once(&first.before).chain(proof.steps.iter().map(|step| &step.after)).collect();
-    let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {
-        let told = |state: &&BatchState| match state.windows {
-            0 => "not measured".to_owned(),
-            _ => cell(state).unwrap_or_else(|| without.to_owned()),
-        };
-        table.row(Markup::text(name), states.iter().map(|state| Cell::number(&told(state))).collect());
-    };
-    let unknown = "not known";
-    if !climbs {
-        figures(&mut row, unknown);
-    }
-    row("windows", &|state| Some(quantity::count(state.windows.into())), unknown);
+    // In no two windows of a climb was the load the same.
+    let climbs = proof.workload.climb().is_some();
+    let figures = if climbs { vec![windows(&states)] } else { figures(&states) };
+    let (known, unknown): (Vec<Figure>, Vec<Figure>) = figures.into_iter().partition(Figure::is_shown);
+    known.iter().for_each(|figure| table.row(Markup::text(figure.name), figure.cells(&states)));
     if climbs {
         table.row_of_class("primary", Markup::text("capacity, requests/s"), capacities(proof, first));
     }
-    section.child(table.finish()).child(paragraph(if climbs { OF_A_CLIMB } else { OF_A_LOAD }))
+    ratios(&mut table, proof);
+    let unknown: Vec<&str> = unknown.iter().map(|figure| figure.name).collect();
+    let unknown = match &unknown[..] {
+        [] => String::new(),
+        names => format!(" Not known of any state: {}.", names.join(", ")),
+    };
+    section.child(table.finish()).child(paragraph(&format!("{}{unknown}", of_a_column(proof))).detail())
 }
 
-const OF_A_LOAD: &str = "Latency runs from the time a record was due to its acknowledgement; its percentiles are of all windows of a column together. Columns were measured one after the other; only each step \
-     against its own state before, in pairs of windows, is judged.";
-const OF_A_CLIMB: &str = "Columns were measured one after the other; only each step against its own state before, in pairs of windows, is judged. \
-     Other figures are not told: each window climbs to where the promise breaks, so no two had the same load.";
+/// What stands for a quantile with fewer than ten samples beyond it.
+const TOO_FEW: &str = "too few samples";
 
-/// Adds a row of a figure by its name, with what stands where it is not known.
-type Row<'a> = dyn FnMut(&str, &dyn Fn(&BatchState) -> Option<String>, &str) + 'a;
+/// A figure of all states.
+struct Figure {
+    name: &'static str,
+    values: Vec<Option<String>>,
+    /// What stands where it is not known.
+    without: &'static str,
+}
+
+impl Figure {
+    /// The quantiles stay: published tables have all of them.
+    fn is_shown(&self) -> bool {
+        self.without == TOO_FEW || self.values.iter().any(Option::is_some)
+    }
+
+    fn cells(&self, states: &[&BatchState]) -> Vec<Cell> {
+        let cell = |(value, state): (&Option<String>, &&BatchState)| match state.windows {
+            0 => Cell::number("not measured"),
+            _ => Cell::number(value.as_deref().unwrap_or(self.without)),
+        };
+        self.values.iter().zip(states).map(cell).collect()
+    }
+}
+
+fn windows(states: &[&BatchState]) -> Figure {
+    let values = states.iter().map(|state| Some(quantity::count(state.windows.into()))).collect();
+    Figure { name: "windows", values, without: NONE }
+}
 
 /// What the states under one load have been seen to do.
-fn figures(row: &mut Row<'_>, unknown: &str) {
-    for (name, quantile) in QUANTILES {
-        row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
+fn figures(states: &[&BatchState]) -> Vec<Figure> {
+    let values = |of: &dyn Fn(&BatchState) -> Option<String>| states.iter().map(|state| of(state)).collect();
+    let of = |name: &'static str, of: fn(&BatchState) -> Option<String>| Figure {
+        name,
+        values: values(&of),
+        without: "not known",
+    };
+    let quantiles = QUANTILES.map(|(name, quantile)| Figure {
+        name,
+        values: values(&|state| state.latency_us(quantile).map(quantity::time_us)),
+        without: TOO_FEW,
+    });
+    let others = [
+        of("CPU, cores", |state| state.cores().map(quantity::significant)),
+        of("CPU a record", |state| state.cpu_us_per_record().map(quantity::time_us)),
+        of("network sent a second", |state| state.sent_bytes_per_s().map(quantity::throughput)),
+        of("requests a second", |state| state.requests_per_s().map(quantity::significant)),
+        of("batches a second", |state| state.batches_per_s().map(quantity::significant)),
+        of("bytes a batch", |state| state.bytes_per_batch().map(quantity::significant)),
+        of("records a batch", |state| state.records_per_batch().map(quantity::significant)),
+        of("records a second", |state| {
+            (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))
+        }),
+        of("backlog, records (median)", |state| state.backlog_p50.map(quantity::count)),
+        of("consumer lag, records", |state| state.lag_records.map(quantity::count)),
+        windows(states),
+    ];
+    quantiles.into_iter().chain(others).collect()
+}
+
+/// A cell for the original state and one for each step.
+fn behind(original: &str, proof: &Proof, cell: impl Fn(&ProofStep) -> String) -> Vec<Cell> {
+    let cells = proof.steps.iter().map(|step| Cell::number(&cell(step)));
+    std::iter::once(Cell::number(original)).chain(cells).collect()
+}
+
+/// Adds what decides: the ratio of each step to the state before, and its interval.
+fn ratios(table: &mut Table, proof: &Proof) {
+    let Some(comparison) = proof.steps.iter().find_map(|step| step.comparison.as_ref()) else { return };
+    let name = format!("{}, ratio", comparison.label(comparison.design.rule.primary));
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let of = |step: &ProofStep| or_none(ratio(step).map(|[ratio, ..]| quantity::ratio(ratio)));
+    table.row_of_class("primary", Markup::text(&name), behind(NONE, proof, of));
+    let interval =
+        |[_, low, high]: [f64; 3]| format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high));
+    let of = |step: &ProofStep| or_none(ratio(step).map(interval));
+    table.row(Markup::text("its interval"), behind(NONE, proof, of));
+}
+
+fn ratio(step: &ProofStep) -> Option<[f64; 3]> {
+    let estimate = &step.comparison.as_ref()?.primary()?.estimate;
+    Some([estimate.ratio, estimate.low, estimate.high])
+}
+
+/// What a figure of the table is of.
+fn of_a_column(proof: &Proof) -> String {
+    const COLUMN: &str = "A column holds all windows of its state in one comparison. Columns were measured one after the other; only each step is \
+                          compared with its own state before, in pairs of windows.";
+    match proof.workload.climb() {
+        Some(climb) => format!(
+            "The capacity is the highest rate at which {} held. {COLUMN} Other figures are left out: each window climbs until this SLO breaks, so \
+             no two had the same load.",
+            climb.slo.label()
+        ),
+        None => format!(
+            "Latency runs from the time a record was due to its acknowledgement. {COLUMN} Network is what the producers wrote to their sockets, \
+             without TCP's headers. Backlog is the number of records that were due and not acknowledged, the median over seconds."
+        ),
     }
-    row("CPU, cores", &|state| state.cores().map(quantity::significant), unknown);
-    row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), unknown);
-    row("network sent a second", &|state| Some(quantity::throughput(state.sent_bytes_per_s()?)), unknown);
-    row("requests a second", &|state| state.requests_per_s().map(quantity::significant), unknown);
-    row("batches a second", &|state| state.batches_per_s().map(quantity::significant), unknown);
-    row("bytes a batch", &|state| state.bytes_per_batch().map(quantity::significant), unknown);
-    row("records a batch", &|state| state.records_per_batch().map(quantity::significant), unknown);
-    row("backlog, records (median)", &|state| state.backlog_p50.map(quantity::count), unknown);
-    row("consumer lag, records", &|state| state.lag_records.map(quantity::count), "no consumers");
 }
 
 /// The capacity of each state, as its own comparison has it.
@@ -109,29 +169,71 @@ fn capacities(proof: &Proof, first: &ProofStep) -> Vec<Cell> {
     let told = |step: &ProofStep, value: fn(&Estimate) -> f64| {
         let judged = step.comparison.as_ref().and_then(Comparison::primary);
         let value = judged.map(|judged| quantity::significant(value(&judged.estimate)));
-        Cell::number(value.as_deref().unwrap_or(NONE))
+        value.unwrap_or_else(|| NONE.to_owned())
     };
-    let cells = proof.steps.iter().map(|step| told(step, |found| found.value_b));
-    std::iter::once(told(first, |found| found.value_a)).chain(cells).collect()
+    behind(&told(first, |found| found.value_a), proof, |step| told(step, |found| found.value_b))
 }
 
-/// What was decided of each step, and by what.
+/// What was decided of each step, and why.
 pub(crate) fn decisions(proof: &Proof) -> Element {
-    let steps = proof.steps.iter().map(|step| {
-        let entry = el("li")
-            .child(el("strong").text(&format!("{}: {}. ", step.change, step.outcome())))
-            .child(Markup::text(&step.why));
-        entry.child(el("ul").children(details(step).iter().map(|detail| el("li").text(detail))))
-    });
-    section("decisions", "Step by step")
-        .child(el("ol").children(steps))
-        .child(paragraph(&proof.rule))
-        .children(proof.limits.iter().map(|limit| paragraph(limit)))
+    let steps = proof.steps.iter().map(|step| decision(step, "", Vec::new()));
+    section("decisions", "Step by step").detail().child(el("ol").children(steps))
+}
+
+/// One step with its outcome. `remark` stands behind its name, `reasons` before the details.
+pub(super) fn decision(step: &ProofStep, remark: &str, reasons: Vec<String>) -> Element {
+    let entry = el("li")
+        .child(el("strong").text(&format!("{}{remark}: {}. ", step.change, step.outcome())))
+        .child(Markup::text(&step.why));
+    let details = reasons.into_iter().chain(details(step));
+    entry.child(el("ul").children(details.map(|detail| el("li").text(&detail))))
 }
 
 fn details(step: &ProofStep) -> Vec<String> {
     let guards = step.guards.iter().map(|guard| {
         format!("{}: {} ({})", guard.rule, if guard.held { "held" } else { "broke" }, guard.seen)
     });
-    step.words.iter().cloned().chain(step.promise.iter().cloned()).chain(guards).collect()
+    let predicted = step.foretold.iter().flat_map(|predicted| {
+        let outcomes = prediction::outcomes(predicted, &step.before, &step.after);
+        outcomes.into_iter().map(|outcome| format!("{outcome} ({})", predicted.source))
+    });
+    let given = step.words.iter().chain(&step.promise).cloned();
+    given.chain(guards).chain(predicted).collect()
+}
+
+/// What to do with the changes that were accepted.
+pub(crate) fn next(proof: &Proof) -> Option<Element> {
+    let accepted = proof.steps.iter().filter(|step| step.decision == Decision::Accepted);
+    let accepted: Vec<&str> = accepted.map(|step| step.change.as_str()).collect();
+    let keep = format!("Hone left no setting changed. To keep {}: ", accepted.join("; "));
+    let advice = el("p").text(&keep).child(el("code").text("hone batch settings"));
+    (!accepted.is_empty()).then(|| advice.text(" prints the lines for each client."))
+}
+
+/// The rule, the settings before the first step, and what qualifies the result.
+pub(crate) fn basis(proof: &Proof) -> Element {
+    section("basis", "Rule, original settings and limits")
+        .detail()
+        .child(paragraph(&proof.rule))
+        .child(paragraph(&original(&proof.workload)))
+        .children(software(&proof.software))
+        .children(proof.limits.iter().map(|limit| paragraph(limit)))
+}
+
+/// Clients and brokers with their versions.
+pub(super) fn software(found: &BTreeMap<String, String>) -> Option<Element> {
+    let named: Vec<String> = found.iter().map(|(who, what)| format!("{who} {what}")).collect();
+    (!named.is_empty()).then(|| paragraph(&format!("Software: {}.", named.join(", "))))
+}
+
+/// The settings before the first step.
+fn original(workload: &Workload) -> String {
+    let topic = workload.topic_config.iter().map(|(name, value)| format!(", {name}={value}"));
+    let topic: String = topic.collect();
+    let topic = format!("partitions={}, compression={}{topic}", workload.partitions, workload.compression);
+    let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = &workload.engine else {
+        return format!("Original settings: {topic}, {}.", workload.engine.name());
+    };
+    let own: String = settings.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    format!("Original settings: {topic}{own}. All other settings are the client's defaults.")
 }

@@ -9,7 +9,7 @@ use hone_record::{
     Story, WindowRow,
 };
 
-use super::{absent, paragraph, section};
+use super::{absent, paragraph, ratio_cell, section};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
@@ -100,13 +100,6 @@ fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
         Some(quantity::of_metric(metric, value))
     };
     let known = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
-    let ratio = entry.ratio.map_or_else(
-        || Markup::text(NONE),
-        |[ratio, low, high]| {
-            let interval = format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high));
-            Markup::text(&quantity::ratio(ratio)).with(el("span").class("small word").text(&interval))
-        },
-    );
     let verdict = entry.verdict.map_or_else(
         || Markup::text("nothing was measured"),
         |verdict| mark::verdict_with(shown_verdict(verdict, entry), &entry.verdict_words()),
@@ -115,7 +108,7 @@ fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
         Cell::text(entry.metric.map_or(NONE, hone_record::Metric::label)),
         Cell::number(&known(value(0))),
         Cell::number(&known(value(1))),
-        Cell::numbers(ratio),
+        ratio_cell(entry.ratio),
         Cell::words(verdict),
         Cell::text(decided(fates, entry)),
     ]
@@ -233,7 +226,9 @@ fn ratio_words(entry: &LedgerEntry) -> String {
     entry.ratio.map_or_else(|| NONE.to_owned(), |[ratio, ..]| quantity::change(ratio))
 }
 
-/// What was said before anything was measured, beside what came; none where nothing was said.
+const PREDICTIONS: &str = "Predicted, and found";
+
+/// What was predicted before anything was measured, beside what came; none where nothing was said.
 pub(crate) fn predictions(story: &Story) -> Option<Element> {
     let told: Vec<(&Chapter, _)> = story
         .chapters
@@ -243,9 +238,9 @@ pub(crate) fn predictions(story: &Story) -> Option<Element> {
     if told.is_empty() {
         return None;
     }
-    let columns = ["change", "foretold", "found", "came true", "by which rule"].map(Column::words).into();
-    let mut table = Table::new("What was foretold", columns).remark(
-        "Said before the first window of the change, by a simulation, a replay, or as a hope of hone tune, and not changed since.",
+    let columns = ["change", "predicted", "found", "came true", "by which rule"].map(Column::words).into();
+    let mut table = Table::new(PREDICTIONS, columns).remark(
+        "Written down before the first window of the change, by a simulation, a replay, or as an expected gain of hone tune.",
     );
     for (chapter, foretold) in &told {
         let entry = &chapter.entry;
@@ -272,7 +267,7 @@ pub(crate) fn predictions(story: &Story) -> Option<Element> {
         0 => "None of them is decided yet.".to_owned(),
         _ => format!("{came} of {decided} that are decided came true."),
     };
-    Some(section("foretold", "Foretold, and found").child(paragraph(&tally)).child(table.finish()))
+    Some(section("foretold", PREDICTIONS).child(paragraph(&tally)).child(table.finish()))
 }
 
 /// Every number as a file, inside of the page.

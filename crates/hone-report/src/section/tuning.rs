@@ -1,8 +1,9 @@
 //! A service that was tuned: what was seen, tried and why, what was kept, and what that is worth together.
 
-use hone_record::{BatchState, Hope, Tuned, TunedChange, Tuning};
+use hone_record::{BatchState, Hope, Tuned, TunedChange, Tuning, TuningStep};
 
-use super::{absent, ceiling, paragraph, section};
+use super::{absent, ceiling, paragraph, proof, ratio_cell, section};
+use crate::prediction::expected_gain;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
@@ -10,19 +11,19 @@ use crate::tree::{Element, Markup, el};
 /// What the look at the first state has seen: by which part of the system the CPU goes, and what of.
 pub(crate) fn first_look(tuning: &Tuning) -> Element {
     let first = &tuning.first;
-    let section = section("first-look", "Where the time went, before the first change");
+    let section = section("first-look", "Where the time went, before the first change").detail();
     if first.windows == 0 {
         return section
             .child(absent("The first state was not looked at, so where its time went is not known."));
     }
     if tuning.workload.climb().is_some() {
         return section.child(absent(
-            "Each window climbs to where the promise breaks. No two had the same load, so no figure of them is told but the capacity.",
+            "Each window climbs until the SLO breaks. No two had the same load, so only the capacity is reported.",
         ));
     }
     let each = if tuning.workload.engine.operations().is_some() { "operation" } else { "record" };
     section.child(by_part(first, each)).child(seen(first)).child(paragraph(&format!(
-        "By an A/A pilot of {} before anything was changed. From these figures the first changes were chosen.",
+        "From an A/A pilot of {} before the first change. Hone chose the first changes by these figures.",
         quantity::counted(first.windows.into(), "window", "windows")
     )))
 }
@@ -64,88 +65,89 @@ fn seen(first: &BatchState) -> Element {
     table.finish()
 }
 
-/// Why each change was tried, what was hoped of it, what came, and what it is worth beside the others.
+/// The expected gain of each change, what was measured, alone and with the others in place, and its fate.
 pub(crate) fn choices(tuning: &Tuning) -> Element {
-    let told = Tuned::from_tuning(tuning);
+    let tuned = Tuned::from_tuning(tuning);
     let columns = vec![
         Column::words("change"),
-        Column::words("why"),
-        Column::numbers(Markup::text("hoped to save")),
+        Column::numbers(Markup::text("expected gain")),
         Column::numbers(Markup::text("ratio and interval")),
-        Column::numbers(Markup::text("beside the others")),
+        Column::numbers(Markup::text("with the others in place")),
         Column::words("in the end"),
     ];
-    let mut table = Table::new("Choices", columns).class("scroll choices").remark(
-        "In the order of time. The ratio is to what was kept until then; beside the others, of all that was kept to all but this one. Below 1 is \
-         less of the objective.",
+    let mut table = Table::new(CHOICES, columns).class("scroll choices").remark(
+        "In the order of time. The ratio compares a change with all that was kept before it. With the others in place, it compares all kept \
+         changes with all but this one. A ratio below 1 is less of the objective.",
     );
-    told.changes.iter().for_each(|change| table.row(title(change), cells(change)));
-    if let Some(product) = told.product {
-        let row = [NONE, NONE, NONE, &quantity::ratio(product), NONE].map(Cell::number).into();
+    tuned.changes.iter().for_each(|change| table.row(title(change), cells(change)));
+    if let Some(product) = tuned.product {
+        let row = [NONE, NONE, &quantity::ratio(product), NONE].map(Cell::number).into();
         table.row(Markup::text("the product of these"), row);
     }
-    if let Some(all) = told.all {
-        let [why, hope, among, end] = [(); 4].map(|()| Cell::number(NONE));
-        let row = vec![why, hope, ratio(Some(all)), among, end];
-        table.row_of_class("primary", Markup::text("all that was kept, against the first state"), row);
+    if let Some(all) = tuned.all {
+        let [gain, among, end] = [(); 3].map(|()| Cell::number(NONE));
+        let row = vec![gain, ratio_cell(Some(all)), among, end];
+        table.row_of_class("primary", Markup::text("all kept changes, compared with the first state"), row);
     }
-    section("choices", "What was tried, and why")
-        .child(table.finish())
-        .child(paragraph(&format!("It ended because {}.", tuning.stopped)))
+    section("choices", CHOICES).detail().child(table.finish())
 }
+
+const CHOICES: &str = "Change by change";
 
 fn title(change: &TunedChange) -> Markup {
     Markup::text(&change.change).with(el("span").class("small path").text(change.altitude.label()))
 }
 
-fn hoped(hope: &Hope) -> Cell {
+fn gain(hope: &Hope) -> Cell {
     match hope.is_unsaid {
-        true => Cell::number("not said"),
-        false => Cell::number(&format!("{} %", quantity::significant(hope.share * 100.0))),
+        true => Cell::number("unknown"),
+        false => Cell::number(&quantity::chosen_percent(hope.share)),
     }
 }
 
 fn cells(change: &TunedChange) -> Vec<Cell> {
     vec![
-        Cell::text(&change.hope.why),
-        hoped(&change.hope),
-        ratio(change.ratio),
-        ratio(change.among),
+        gain(&change.hope),
+        ratio_cell(change.ratio),
+        ratio_cell(change.among),
         Cell::text(&change.in_the_end),
     ]
 }
 
-fn ratio(found: Option<[f64; 3]>) -> Cell {
-    let Some([ratio, low, high]) = found else { return Cell::number(NONE) };
-    let interval = format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high));
-    Cell::numbers(Markup::text(&quantity::ratio(ratio)).with(el("span").class("small word").text(&interval)))
-}
-
-/// Whether the gains compose, and what became of each change beside the others.
+/// Whether the gains compose, and the fate of each change with the others in place.
 pub(crate) fn together(tuning: &Tuning) -> Option<Element> {
     let together = tuning.together.as_ref()?;
     let all = together.sentence().map(|told| paragraph(&told));
-    let columns = vec![
-        Column::words("change"),
-        Column::numbers(Markup::text("all against all but this")),
-        Column::words("in the end"),
-        Column::words("by the comparator"),
-    ];
-    let mut table = Table::new("Without each", columns);
-    for (change, step, fate, why) in together.in_the_end() {
-        let worth = step.worth_in_words().unwrap_or_else(|| "not measured".to_owned());
-        let cells = vec![Cell::number(&worth), Cell::text(fate), Cell::text(why)];
-        table.row(Markup::text(change), cells);
-    }
-    Some(section("together", "What it is worth together").children(all).child(table.finish()))
+    let fates = together.in_the_end().into_iter().map(|(change, _, fate, why)| {
+        el("li").child(el("strong").text(&format!("{change}: {fate}. "))).text(why)
+    });
+    let list = el("ul").children(fates);
+    Some(section("together", "All kept changes together").detail().children(all).child(list))
 }
 
-/// How to make it last.
+/// Why each change was tried, and why it was kept or not.
+pub(crate) fn decisions(tuning: &Tuning) -> Element {
+    let steps = tuning.steps.iter().map(|step| {
+        let remark = format!(" ({})", step.altitude.label());
+        proof::decision(&step.step, &remark, reasons(step))
+    });
+    section("decisions", "Step by step").detail().child(el("ol").children(steps))
+}
+
+fn reasons(step: &TuningStep) -> Vec<String> {
+    let mut reasons = vec![format!("tried because {}; {}", step.hope.why, expected_gain(&step.hope))];
+    if !step.passed_over.is_empty() {
+        reasons.push(format!("next in line: {}", step.passed_over.join("; ")));
+    }
+    reasons
+}
+
+/// How to make the kept changes permanent.
 pub(crate) fn to_keep(tuning: &Tuning) -> Option<Element> {
     let lines = tuning.to_keep.iter().map(|line| el("li").text(line));
     (!tuning.to_keep.is_empty()).then(|| {
-        section("to-keep", "To make it last")
-            .child(paragraph("The run put everything back."))
+        section("to-keep", "To make the changes permanent")
+            .child(paragraph("Hone restored all settings when the run ended."))
             .child(el("ul").children(lines))
     })
 }

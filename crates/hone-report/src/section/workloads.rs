@@ -1,6 +1,6 @@
 //! The loads side by side, differences marked.
 
-use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
+use hone_record::{Comparison, Engine, Keys, Payload, Schedule, Sizes, Workload};
 
 use super::{paragraph, section};
 use crate::quantity::{self, NBSP};
@@ -29,16 +29,30 @@ pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Elemen
     section.child(table.finish())
 }
 
+/// The loads of these comparisons; nothing without one.
+pub(crate) fn judging(comparisons: &[Comparison]) -> Option<Element> {
+    let tables = comparisons.iter().map(|comparison| facts(&comparison.workload.name, &comparison.workload));
+    match comparisons {
+        [] => None,
+        [only] => Some(alone(&only.workload)),
+        _ => Some(section("workloads", "The workloads").detail().children(tables)),
+    }
+}
+
 /// One load alone.
 pub(crate) fn alone(workload: &Workload) -> Element {
-    let mut table = Table::facts("What was sent");
+    section("workload", "The workload").detail().child(facts("What was sent", workload))
+}
+
+fn facts(title: &str, workload: &Workload) -> Element {
+    let mut table = Table::facts(title);
     for (name, read) in properties(&[workload]) {
         table.fact(name, &read(workload));
     }
     for (key, value) in &workload.topic_config {
         table.fact(&format!("topic {key}"), value);
     }
-    section("workload", "The workload").detail().child(table.finish())
+    table.finish()
 }
 
 fn warning() -> Element {

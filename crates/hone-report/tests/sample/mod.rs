@@ -9,7 +9,7 @@ use hone_record::{
     Altitude, BatchState, Chapter, CodeLayout, Decision, Diagnosed, Diagnosis, Evidence, Expectation,
     Footprint, Foretold, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection,
     HeatSet, HeatSource, Heatmap, Hope, LayoutVerdict, LedgerEntry, Likelihood, Missed, ProofStep, RecordRef,
-    RecordRole, Remedy, Story, Together, Tuning, TuningStep, WindowRow,
+    RecordRole, Remedy, Replica, Story, Together, TopicFigures, Tuning, TuningStep, WindowRow,
 };
 use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
@@ -905,13 +905,26 @@ pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
         steps,
         kept: vec!["linger=100ms".to_owned(), "build pgo".to_owned()],
         together: Some(Together { all: Some(all), product: Some(0.58), without, put_back: Vec::new() }),
-        stopped: "nothing is left that is hoped to help".to_owned(),
+        stopped: "nothing is left that is expected to help".to_owned(),
         to_keep: vec!["client: hone batch settings --linger 100ms <all producers>".to_owned()],
         limits: vec!["What is not found here may still help.".to_owned()],
         machine: optimization.machine.clone(),
         software: BTreeMap::new(),
     };
     (tuning, windows)
+}
+
+/// A load that makes other batches than its topic has.
+pub(crate) fn replica() -> Replica {
+    let today = TopicFigures {
+        records_per_s: 2_000.0,
+        bytes_per_s: 500_000.0,
+        batches_per_s: 200.0,
+        producers: 3,
+        may_be_more: true,
+    };
+    let here = TopicFigures { records_per_s: 1_990.0, batches_per_s: 150.0, may_be_more: false, ..today };
+    Replica { topic: "orders".to_owned(), today, here, reasons: vec!["A reason.".to_owned()] }
 }
 
 /// A map of a program before and after its code was packed.

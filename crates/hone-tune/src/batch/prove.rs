@@ -219,10 +219,10 @@ impl Session<'_> {
                 found
             }
         };
-        hone_document::replica::text(&found).lines().for_each(|line| self.progress.line(line));
+        hone_report::replica::text(&found).lines().for_each(|line| self.progress.line(line));
         let unlike = match found.is_like() {
-            false => Some(hone_document::replica::difference(&found)),
-            true => today.doubts.waits.then(|| hone_document::replica::waits(&today.topic)),
+            false => Some(hone_report::replica::difference(&found)),
+            true => today.doubts.waits.then(|| hone_report::replica::waits(&today.topic)),
         };
         match unlike.filter(|_| !self.asked.unlike) {
             Some(why) => Err(Unlike(why).into()),

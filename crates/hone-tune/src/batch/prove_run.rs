@@ -1,10 +1,12 @@
 //! A proof from the settings to the record: begun, gone on with, measured.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use hone_load::{Admin, Security};
 use hone_record::{Metric, Proof};
+use hone_report::documents;
 use hone_tool::System;
 
 use super::caching::fsyncs_per_batch;
@@ -140,7 +142,8 @@ pub fn measured(
     progress.line(&format!("Run folder: {}", folder.path().display()));
     let proof = Session { asked, folder, security, runner: &runner, progress }.run()?;
     let record = folder.write_record("proof.json", proof.clone())?;
-    folder.write_text("proof.md", &hone_document::proof::markdown(&proof))?;
+    let document = documents::proof(&proof, &BTreeMap::new(), None);
+    folder.write_text("proof.md", &document.markdown())?;
     Ok((proof, record))
 }
 

@@ -2,11 +2,16 @@
 
 use std::fmt::Write as _;
 
-use hone_document::host_trial::untried;
 use hone_document::wrapped;
 use hone_format::{acks, count};
+use hone_record::UntriedKnob;
 
 use super::trial::HostTrialSettings;
+
+/// What is not tried, a line each.
+pub(super) fn untried(knobs: &[UntriedKnob]) -> String {
+    knobs.iter().map(|knob| format!("  {}\n", wrapped(&hone_report::untried_setting(knob)))).collect()
+}
 
 /// What a run would write, and how long it takes.
 pub fn dry(asked: &HostTrialSettings) -> String {

@@ -1,13 +1,16 @@
 //! A trial of a host's knobs from the settings to the record: begun, gone on with, measured.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_host::profile::{self, Only, Profile, Wish};
 use hone_load::Security;
 use hone_record::HostTrial;
+use hone_report::documents;
 use hone_tool::System;
 
+use super::plan_text::untried;
 use super::trial::{ASKED, HostTrialSettings, Session};
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::RunFolder;
@@ -81,7 +84,7 @@ pub fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool)
 /// Makes the folder of a run whose settings are whole.
 pub fn begin(asked: &mut HostTrialSettings, runs: &Path, security: &Security) -> Result<RunFolder> {
     if asked.candidates.is_empty() {
-        bail!("nothing is left to try:\n{}", hone_document::host_trial::untried(&asked.untried));
+        bail!("nothing is left to try:\n{}", untried(&asked.untried));
     }
     if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
         bail!(Usage(format!("--data {} is no folder", data.display())));
@@ -125,6 +128,7 @@ pub fn measured(
         format!("go on after the last round with: hone host try --resume {}", folder.path().display())
     })?;
     let record = folder.write_record("host-trial.json", trial.clone())?;
-    folder.write_text("host-trial.md", &hone_document::host_trial::markdown(&trial))?;
+    let document = documents::host_trial(&trial, &BTreeMap::new(), None);
+    folder.write_text("host-trial.md", &document.markdown())?;
     Ok((trial, record))
 }

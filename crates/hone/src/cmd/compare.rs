@@ -15,7 +15,6 @@ use hone_report::documents;
 use super::batch::options::{ModeName, metric};
 use super::saved;
 use super::security::SecurityOptions;
-use super::settle::to_settle;
 use super::workload::WorkloadOptions;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::climb::Wanted;
@@ -25,6 +24,7 @@ use hone_experiment::folder::RunFolder;
 use hone_experiment::meter::Metrics;
 use hone_experiment::notation::share;
 use hone_experiment::settings::ComparisonSettings;
+use hone_experiment::settle::to_settle;
 use hone_experiment::{change, ledger};
 
 /// Compare two brokers under the same load, pair by pair, and say what may be said.
@@ -212,7 +212,7 @@ fn judged(comparison: Comparison, folder: &RunFolder, cli: &CliContext) -> Resul
     // Once, however often a run is resumed. The ledger lies beside the run's folder.
     let entered = ledger::enter_once(folder, "ledger.json", Some(&comparison), entry, &cli.progress);
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let next = to_settle(&comparison, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
+    let next = to_settle(&comparison, 1, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
     let behind = format!("\nRecord: {}\n{next}", folder.join("comparison.json").display());
     cli.show_document(
         comparison,

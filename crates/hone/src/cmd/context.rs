@@ -82,6 +82,20 @@ impl CliContext {
         self.show(record, |record| document(record).terminal(self.detail) + behind)
     }
 
+    /// As [`CliContext::show_document`], or as Markdown where that is asked for.
+    pub(crate) fn show_document_or_markdown<T: Body>(
+        &self,
+        record: T,
+        is_markdown: bool,
+        document: impl FnOnce(&T) -> Document,
+        behind: &str,
+    ) -> Result<Ending> {
+        match is_markdown {
+            true => self.show(record, |record| document(record).markdown() + behind),
+            false => self.show_document(record, document, &format!("\n{behind}")),
+        }
+    }
+
     /// As [`CliContext::show`], for findings that are told and not read again.
     pub(crate) fn show_found<T: Serialize>(
         &self,

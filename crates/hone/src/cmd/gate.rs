@@ -1,10 +1,12 @@
 //! `hone gate`: does this commit make the service slower?
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use hone_record::GateOutcome;
+use hone_record::{CommitGate, GateOutcome};
+use hone_report::documents;
 use hone_tool::interrupt;
 
 use crate::cmd::context::{CliContext, default_runs};
@@ -172,7 +174,8 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
     let told = page.map_or_else(|_| String::new(), |page| format!("Report: {}\n", page.display()));
-    cli.show(found, |found| format!("{}\n{told}", hone_document::commit_gate::text(found)))?;
+    let document = |found: &CommitGate| documents::gate(found, &BTreeMap::new(), None);
+    cli.show_document(found, document, &format!("\n{told}"))?;
     match written.context(Unwritten(record)) {
         // Whoever waits for the exit code is to hear of that first.
         Err(error) if matches!(ending, Ending::Worse) => cli.progress.line(&format!("{error:#}")),

@@ -37,7 +37,6 @@ mod sample;
 mod saved;
 mod security;
 mod serve;
-mod settle;
 mod shard;
 mod tune;
 pub(crate) mod version;

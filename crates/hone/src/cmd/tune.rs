@@ -1,5 +1,6 @@
 //! `hone tune`: one change at a time over all altitudes, kept only where it is shown to help.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_load::Security;
 use hone_record::{Together, Tuning};
+use hone_report::documents;
 
 use super::security::SecurityOptions;
 use crate::cmd::context::{CliContext, default_runs, record_and_page};
@@ -200,21 +202,13 @@ fn go(
     let (tuning, record) = finish(&builds.asked, folder, time, security, &cli.progress)?;
     let places = record_and_page(&record)?;
     let ending = ending(&tuning);
-    cli.show(tuning, |tuning| {
-        let told = if markdown {
-            hone_document::tuning::markdown(tuning)
-        } else {
-            hone_document::tuning::text(tuning)
-        };
-        format!("{told}\n{places}")
-    })?;
+    let document = |tuning: &Tuning| documents::tuning(tuning, &BTreeMap::new(), None);
+    cli.show_document_or_markdown(tuning, markdown, document, &places)?;
     Ok(ending)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use clap::CommandFactory as _;
     use hone_record::{Engine, Hope};
     use hone_tune::candidate::Candidate;

@@ -1,16 +1,20 @@
 //! `hone batch prove`: settings of producers tried one after the other, and kept only where it is shown that they help.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_load::Security;
 use hone_record::{Comparison, Decision, Proof, Verdict};
+use hone_report::documents;
 
 use super::options::ProofOptions;
 use crate::cmd::context::{CliContext, record_and_page};
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::RunFolder;
+use hone_experiment::settle::to_settle;
 use hone_tune::batch::live::{self, ASKED_LIVE, LiveSettings};
 use hone_tune::batch::prove::ProofSettings;
 use hone_tune::batch::prove_run::{self, decides, steps};
@@ -176,14 +180,20 @@ fn go(
         };
         error.context(way_on)
     })?;
-    let text = |proof: &Proof| {
-        let told =
-            if markdown { hone_document::proof::markdown(proof) } else { hone_document::proof::text(proof) };
-        format!("{told}\n{places}")
-    };
     let ending = ending(&proof);
-    cli.show(proof, text)?;
+    let behind = places + &next(&proof);
+    let document = |proof: &Proof| documents::proof(proof, &BTreeMap::new(), None);
+    cli.show_document_or_markdown(proof, markdown, document, &behind)?;
     Ok(ending)
+}
+
+/// The command that most probably settles the first step of which nothing was shown.
+fn next(proof: &Proof) -> String {
+    let is_open = |found: &&Comparison| found.verdict() == Verdict::NotShown;
+    let open = proof.steps.iter().filter_map(|step| step.comparison.as_ref()).find(is_open);
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let next = open.and_then(|comparison| to_settle(comparison, proof.steps.len(), &words));
+    next.map_or(String::new(), |next| format!("  next: {next}\n"))
 }
 
 /// Worse where a step was shown to be, and none was kept.

@@ -1,5 +1,6 @@
 //! `hone host try`: knobs of this host tried under a load, and not believed.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use hone_host::commit::Turn;
 use hone_host::profile::Profile;
 use hone_load::Security;
 use hone_record::{HostTrial, Metric, Verdict, Workload};
+use hone_report::documents;
 
 use super::super::batch::options::metric;
 use super::super::security::SecurityOptions;
@@ -157,16 +159,9 @@ fn go(
 ) -> Result<Ending> {
     let (trial, record) = measured(asked, folder, security, &cli.progress)?;
     let places = record_and_page(&record)?;
-    let text = |trial: &HostTrial| {
-        let told = if markdown {
-            hone_document::host_trial::markdown(trial)
-        } else {
-            hone_document::host_trial::text(trial)
-        };
-        format!("{told}\n{places}")
-    };
     let ending = ending(&trial);
-    cli.show(trial, text)?;
+    let document = |trial: &HostTrial| documents::host_trial(trial, &BTreeMap::new(), None);
+    cli.show_document_or_markdown(trial, markdown, document, &places)?;
     Ok(ending)
 }
 

@@ -1,0 +1,117 @@
+//! A commit compared with its base: a row for each metric that decides, and what they rest on.
+
+use std::collections::BTreeMap;
+
+use hone_format::{change, exact_percent};
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, Window};
+
+use super::{paragraph, results, section};
+use crate::gate::{label, loss_size};
+use crate::quantity::{self, NONE};
+use crate::table::{Cell, Column, Table};
+use crate::tree::{Element, Markup, el};
+use crate::{sentence, verdict};
+
+const FINDINGS: &str = "Metrics that decide";
+
+/// The table of findings; nothing where nothing was measured.
+pub(crate) fn findings(found: &CommitGate) -> Option<Element> {
+    let mut columns = vec![Column::words("load"), Column::words("metric")];
+    let titles = ["base", "head", "change", "interval", "limit", "would have shown"];
+    columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
+    columns.push(Column::words("state"));
+    let mut table = Table::new(FINDINGS, columns);
+    for finding in &found.findings {
+        table.row(Markup::text(&finding.workload), cells(found, finding));
+    }
+    (!found.findings.is_empty()).then(|| section("findings", FINDINGS).child(table.finish()))
+}
+
+fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
+    let value = |value: f64| match finding.metric.unit() {
+        "µs" | "B" => quantity::of_metric(finding.metric, value),
+        _ => format!("{}/s", quantity::significant(value)),
+    };
+    let [base, head] = finding.values.map_or([NONE.to_owned(), NONE.to_owned()], |both| both.map(value));
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let guard = (!finding.primary).then(|| el("span").class("small").text("guard"));
+    let metric = guard.into_iter().fold(Markup::text(label(found, finding)), Markup::with);
+    let numbers = [
+        base,
+        head,
+        or_none(finding.ratio.map(|[ratio, ..]| change(ratio))),
+        or_none(finding.ratio.map(|[_, low, high]| format!("[{}, {}]", change(low), change(high)))),
+        exact_percent(finding.worse_by),
+        or_none(finding.detectable_loss().map(loss_size)),
+    ];
+    let numbers = numbers.iter().map(|number| Cell::number(number));
+    std::iter::once(Cell::words(metric)).chain(numbers).chain([Cell::text(finding.state.label())]).collect()
+}
+
+/// Both commits with their builds.
+pub(crate) fn sides(found: &CommitGate) -> [Element; 2] {
+    let side = |name: &str, side: &CommitBuild| {
+        let how = if side.kept { "kept from an earlier run, built" } else { "built" };
+        let text = format!(
+            "{name} {} ({}): {}; {how} in {}.",
+            side.short(),
+            side.asked,
+            side.subject.trim_end_matches('.'),
+            quantity::duration(side.build_s)
+        );
+        el("p").class("meta").text(&text)
+    };
+    [side("Base", &found.base), side("Head", &found.head)]
+}
+
+/// What somebody should know who reads the result.
+pub(crate) fn notes(found: &CommitGate) -> impl Iterator<Item = Element> {
+    found.notes.iter().map(|note| paragraph(&format!("Note: {note}")))
+}
+
+/// The comparison behind the findings of a load: the verdict, its control and all metrics.
+pub(crate) fn comparison(
+    index: usize,
+    comparison: &Comparison,
+    windows: &BTreeMap<String, Window>,
+) -> Element {
+    let number = index + 1;
+    let of_load = results::title(comparison);
+    results::of(&format!("comparison-{number}"), &of_load, comparison, windows)
+        .child(el("h3").text("The verdict in full"))
+        .child(paragraph(&verdict::sentence(comparison)))
+        .children(sentence::beside(comparison).map(|beside| paragraph(&beside)))
+        .child(paragraph(&sentence::control(comparison)))
+        .detail()
+}
+
+/// How the figures are made, in a paragraph below the table.
+pub(crate) fn reading() -> Element {
+    paragraph(
+        "Intervals are over pairs of windows. “Would have shown” is the smallest effect that these pairs would have shown in four of five runs.",
+    )
+}
+
+/// When it fails; written down before the first window.
+pub(crate) fn basis(found: &CommitGate) -> Element {
+    let file = format!("The experiment file is {} ({}).", found.file, found.file_of);
+    section("basis", "The rule")
+        .detail()
+        .child(paragraph(&found.rule))
+        .child(paragraph(&file))
+        .child(reading())
+}
+
+/// What was compared, for a reader who sees nothing else.
+pub(crate) fn origin(found: &CommitGate) -> Element {
+    let machine = found.comparisons.first().map(|one| &one.machine);
+    let machine = machine.map(|machine| format!(" on {} cores of {}", machine.cores, machine.cpu_model));
+    paragraph(&format!(
+        "{} ({}) compared with {} ({}){}; measured by Hone.",
+        found.head.short(),
+        found.head.asked,
+        found.base.short(),
+        found.base.asked,
+        machine.unwrap_or_default()
+    ))
+}

@@ -103,7 +103,7 @@ fn the_map_shows_every_crate() {
 /// The page of silent failures names the test that plants each of them.
 #[test]
 fn each_silent_failure_on_the_page_has_its_test() {
-    let page = fs::read_to_string(root().join("docs/silent.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/decisions/silent-failures.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with('|'));
     let named: Vec<(&str, &str)> =
         rows.flat_map(|row| row.split('`')).filter_map(|word| word.split_once("::")).collect();

@@ -251,12 +251,7 @@ fn engine(
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, access)?)),
-        #[cfg(feature = "librdkafka")]
-        Engine::Librdkafka { settings } => {
-            Ok(Box::new(client::librdkafka::Librdkafka::new(to, workload, settings, &layout.topic)?))
-        }
-        #[cfg(not(feature = "librdkafka"))]
-        Engine::Librdkafka { .. } => Err(no_librdkafka()),
+        Engine::Librdkafka { settings } => client::librdkafka::sender(to, workload, settings, &layout.topic),
         Engine::Command { command, settings } => {
             Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic, progress)?))
         }
@@ -377,27 +372,13 @@ fn no_schedule() -> LoadError {
     }
 }
 
-/// The program was built without its C library.
-#[cfg(not(feature = "librdkafka"))]
-fn no_librdkafka() -> LoadError {
-    LoadError::Setting {
-        name: "engine",
-        problem: "is librdkafka, which this build of hone leaves out: build it with `cargo build --release -p hone`, \
-                  without --no-default-features"
-            .to_owned(),
-    }
-}
-
 fn check_engine(workload: &Workload) -> Result<(), LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(()),
-        #[cfg(feature = "librdkafka")]
         Engine::Librdkafka { settings } => {
             client::check(workload)?;
             client::librdkafka::check(workload, settings)
         }
-        #[cfg(not(feature = "librdkafka"))]
-        Engine::Librdkafka { .. } => Err(no_librdkafka()),
         Engine::Command { .. } => client::check(workload),
         Engine::Tool { .. } | Engine::Exits { .. } => Err(no_schedule()),
     }

@@ -4,6 +4,7 @@
 //! Credentials and endpoints come from the environment, by the names that each vendor's own tools use (`AWS_ACCESS_KEY_ID`,
 //! `AWS_ENDPOINT_URL`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...), never from an address.
 
+mod client;
 pub mod web;
 
 use std::fmt;
@@ -14,21 +15,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "object-stores")]
-use object_store::aws::AmazonS3Builder;
-#[cfg(feature = "object-stores")]
-use object_store::azure::MicrosoftAzureBuilder;
-#[cfg(feature = "object-stores")]
-use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::{
-    GetResult, ListResult, ObjectStore, ObjectStoreExt as _, ObjectStoreScheme, PutMode, PutPayload,
-    UpdateVersion,
+    GetResult, ListResult, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload, UpdateVersion,
 };
 use tokio::runtime::Runtime;
 use url::Url;
+
+use client::{Answered, Client, client_of};
 
 /// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
 /// record wants to know. What an object takes on its way is not counted, and of a list each page is a question.
@@ -116,16 +112,6 @@ pub struct Found {
     /// What it holds.
     pub bytes: Vec<u8>,
     version: UpdateVersion,
-}
-
-/// What came of a question, in the crate's words.
-type Answered<T> = Result<T, object_store::Error>;
-
-/// A way to a store.
-struct Client {
-    objects: Arc<dyn ObjectStore>,
-    pages: Option<Arc<dyn PaginatedListStore>>,
-    prefix: Key,
 }
 
 /// What lies right inside of a place.
@@ -435,46 +421,6 @@ impl Store {
         let next = next_after(error, &problem, self.is_folder);
         StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem, next }
     }
-}
-
-/// A client of a vendor, or what the crate has for another address. The crate's own way from an address to a client hides that those of vendors
-/// can list page by page.
-fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<Client> {
-    #[cfg(feature = "object-stores")]
-    macro_rules! of_vendor {
-        ($builder:ty, $prefix:expr) => {{
-            let builder = <$builder>::new().with_url(url.as_str());
-            let builder = settings.into_iter().fold(builder, |builder, (name, value)| match name.parse() {
-                Ok(name) => builder.with_config(name, value),
-                // A setting of another vendor's.
-                Err(_) => builder,
-            });
-            let client = Arc::new(builder.build()?);
-            Client { objects: Arc::clone(&client) as _, pages: Some(client), prefix: $prefix }
-        }};
-    }
-    #[cfg_attr(not(feature = "object-stores"), expect(unused_variables, reason = "only vendors have one"))]
-    let (scheme, prefix) = ObjectStoreScheme::parse(url)?;
-    Ok(match scheme {
-        #[cfg(feature = "object-stores")]
-        ObjectStoreScheme::AmazonS3 => of_vendor!(AmazonS3Builder, prefix),
-        #[cfg(feature = "object-stores")]
-        ObjectStoreScheme::GoogleCloudStorage => of_vendor!(GoogleCloudStorageBuilder, prefix),
-        #[cfg(feature = "object-stores")]
-        ObjectStoreScheme::MicrosoftAzure => of_vendor!(MicrosoftAzureBuilder, prefix),
-        #[cfg(not(feature = "object-stores"))]
-        ObjectStoreScheme::AmazonS3
-        | ObjectStoreScheme::GoogleCloudStorage
-        | ObjectStoreScheme::MicrosoftAzure => {
-            let problem = "this build of hone leaves out object stores. Build it with `cargo build --release -p hone`, \
-                           without --no-default-features";
-            return Err(object_store::Error::Generic { store: "hone", source: problem.into() });
-        }
-        _ => {
-            let (objects, prefix) = object_store::parse_url_opts(url, settings)?;
-            Client { objects: Arc::from(objects), pages: None, prefix }
-        }
-    })
 }
 
 /// Refuses an address with which no store is to be opened, for those who only write it down for others.

@@ -346,7 +346,9 @@ fn a_b_that_dies_in_every_window_is_worse() {
         let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.starts_with("B against A: worse. B does not sustain this load."), "{mode}: {said}");
         assert!(said.contains("B alone had trouble in 6 A/B pairs, the other arm alone in 0"), "{said}");
-        assert!(said.contains("The last time: B failed in its window"), "{said}");
+        // On a busy machine it is gone before the load has begun.
+        let ways = ["The last time: B failed in its window", "The last time: loading B: no connection"];
+        assert!(ways.iter().any(|way| said.contains(way)), "{said}");
         let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
         assert!(comment.expect_code(0).stdout.contains("does not sustain this load"), "the comment hides it");
         hone_in(folder.path(), &["report", "runs/compare-001"]).expect_code(0);

@@ -140,7 +140,9 @@ fn a_comparison_that_was_killed_goes_on_with_the_pairs_that_it_has() {
 fn a_tuning_that_was_killed_is_refused_with_the_reason() {
     let folder = unpacked();
     let run = folder.path().join("tune-cut/orders-001");
+    replace_below(&run, &[("/tmp/w/v01/target/debug/hone", env!("CARGO_BIN_EXE_hone"))]);
     let before = fs::read(run.join("found.json")).unwrap();
-    hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"]).expect_error("rule");
+    hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"])
+        .expect_error("next: begin a new run");
     assert_eq!(fs::read(run.join("found.json")).unwrap(), before);
 }

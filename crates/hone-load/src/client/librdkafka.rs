@@ -166,6 +166,19 @@ pub(crate) fn check(workload: &Workload, given: &BTreeMap<String, String>) -> Re
     settings::config("127.0.0.1:9092", workload, given).map(|_| ())
 }
 
+/// The engine, ready for its first stretch.
+///
+/// # Errors
+/// When librdkafka refuses a setting.
+pub(crate) fn sender(
+    to: &Settings,
+    workload: &Workload,
+    given: &BTreeMap<String, String>,
+    topic: &str,
+) -> Result<Box<dyn Sender>, LoadError> {
+    Ok(Box::new(Librdkafka::new(to, workload, given, topic)?))
+}
+
 impl Librdkafka {
     pub(crate) fn new(
         to: &Settings,

@@ -1,7 +1,7 @@
 //! Engines that are real clients: they get records, and make the requests themselves.
 
 pub(crate) mod command;
-#[cfg(feature = "librdkafka")]
+#[cfg_attr(not(feature = "librdkafka"), path = "without_librdkafka.rs")]
 pub(crate) mod librdkafka;
 mod protocol;
 

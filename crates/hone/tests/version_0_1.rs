@@ -135,14 +135,13 @@ fn a_comparison_that_was_killed_goes_on_with_the_pairs_that_it_has() {
     assert_eq!(same["body"]["latency"], after["body"]["latency"], "the windows of version 0.1 stay");
 }
 
-/// Its rule was another, so that its steps are not judged by the rule of today.
+/// Another program began it, and by another rule, so its pairs are not mixed with those of today.
 #[test]
 fn a_tuning_that_was_killed_is_refused_with_the_reason() {
     let folder = unpacked();
     let run = folder.path().join("tune-cut/orders-001");
     replace_below(&run, &[("/tmp/w/v01/target/debug/hone", env!("CARGO_BIN_EXE_hone"))]);
     let before = fs::read(run.join("found.json")).unwrap();
-    hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"])
-        .expect_error("next: begin a new run");
+    hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"]).expect_error("can't go on");
     assert_eq!(fs::read(run.join("found.json")).unwrap(), before);
 }

@@ -338,17 +338,16 @@ fn pairs_that_counted_are_judged_although_the_last_ones_all_fail() {
 fn a_b_that_dies_in_every_window_is_worse() {
     for mode in ["solo", "duet"] {
         let folder = tempfile::tempdir().unwrap();
-        let dying = stage::script(folder.path(), "dying", "(sleep 0.6; kill -9 $$) & exec \"$@\"");
+        let dying = stage::script(folder.path(), "dying", "(sleep 1.5; kill -9 $$) & exec \"$@\"");
         let (a, b) = (broker_command(""), format!("{} {}", dying.display(), broker_command("")));
         let args = ["compare", &a, &b, "--mode", mode, "--control-pairs", "0", "--keep-disturbed"];
-        let small = SMALL.map(|word| if word == "0.5" { "1.5" } else { word });
+        // A start takes its time on a busy machine, and the end has to fall into the window.
+        let small = SMALL.map(|word| if word == "0.5" { "3" } else { word });
         let ran = hone_in(folder.path(), &[&args[..], &small].concat()).expect_code(3);
         let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.starts_with("B against A: worse. B does not sustain this load."), "{mode}: {said}");
         assert!(said.contains("B alone had trouble in 6 A/B pairs, the other arm alone in 0"), "{said}");
-        // On a busy machine it is gone before the load has begun.
-        let ways = ["The last time: B failed in its window", "The last time: loading B: no connection"];
-        assert!(ways.iter().any(|way| said.contains(way)), "{said}");
+        assert!(said.contains("The last time: B failed in its window"), "{said}");
         let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
         assert!(comment.expect_code(0).stdout.contains("does not sustain this load"), "the comment hides it");
         hone_in(folder.path(), &["report", "runs/compare-001"]).expect_code(0);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 mod stage;
-use stage::{Broker, Ran, hone_command, hone_in};
+use stage::{Broker, hone_command, hone_in};
 
 /// Its folder, unpacked.
 fn unpacked() -> tempfile::TempDir {
@@ -104,35 +104,37 @@ fn fingerprint(folder: &Path, a: &str, b: &str) -> Value {
     found
 }
 
-/// Three of its thirteen pairs were measured, on another machine and by other brokers: as far as the run can tell, they are these.
-fn resumed(folder: &Path) -> Ran {
-    let (a, b) = (Broker::start(), Broker::start());
-    let run = folder.join("cut/compare-001");
-    let here = folder.to_str().unwrap();
-    replace_below(
-        &run,
-        &[("127.0.0.1:39092", &a.address), ("127.0.0.1:39192", &b.address), ("/tmp/v01gen/w", here)],
-    );
+/// The folder and the program of the machine that began a run become those of this test.
+fn adopt(folder: &Path, run: &Path) {
+    let (here, program) = (folder.to_str().unwrap(), env!("CARGO_BIN_EXE_hone"));
+    replace_below(run, &[("/tmp/v01gen/w", here), ("/tmp/w/v01/target/debug/hone", program)]);
+}
+
+/// The same for the brokers of a comparison, and for the machine as a run of today knows it.
+fn adopt_comparison(folder: &Path, run: &Path, a: &Broker, b: &Broker) {
+    adopt(folder, run);
+    replace_below(run, &[("127.0.0.1:39092", &a.address), ("127.0.0.1:39192", &b.address)]);
     let plan = run.join("asked.json");
     let mut asked: Value = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
     asked["standing"] = fingerprint(folder, &a.address, &b.address);
     fs::write(&plan, serde_json::to_vec(&asked).unwrap()).unwrap();
-    hone_in(folder, &["compare", "--resume", "cut/compare-001", "--json"])
 }
 
 #[test]
 fn a_comparison_that_was_killed_goes_on_with_the_pairs_that_it_has() {
     let folder = unpacked();
     let run = folder.path().join("cut/compare-001");
-    let first = run.join("windows/000-a.json");
-    let measured = fs::read(&first).unwrap();
-    let ran = resumed(folder.path());
+    let (a, b) = (Broker::start(), Broker::start());
+    adopt_comparison(folder.path(), &run, &a, &b);
+    let windows = || {
+        ["000-a", "000-b", "002-a"].map(|name| fs::read(run.join(format!("windows/{name}.json"))).unwrap())
+    };
+    let measured = windows();
+    let ran = hone_in(folder.path(), &["compare", "--resume", "cut/compare-001", "--json"]);
     assert!(matches!(ran.code, 0 | 3), "{}: {}", ran.code, ran.stderr);
     let found = ran.json();
     assert!(found["body"]["pairs"].as_array().unwrap().len() >= 13, "{found:#}");
-    let same: Value = serde_json::from_slice(&measured).unwrap();
-    let after: Value = serde_json::from_slice(&fs::read(&first).unwrap()).unwrap();
-    assert_eq!(same["body"]["latency"], after["body"]["latency"], "the windows of version 0.1 stay");
+    assert_eq!(windows(), measured, "the windows of version 0.1 stay");
 }
 
 /// Another program began it, and by another rule, so its pairs are not mixed with those of today.
@@ -140,7 +142,7 @@ fn a_comparison_that_was_killed_goes_on_with_the_pairs_that_it_has() {
 fn a_tuning_that_was_killed_is_refused_with_the_reason() {
     let folder = unpacked();
     let run = folder.path().join("tune-cut/orders-001");
-    replace_below(&run, &[("/tmp/w/v01/target/debug/hone", env!("CARGO_BIN_EXE_hone"))]);
+    adopt(folder.path(), &run);
     let before = fs::read(run.join("found.json")).unwrap();
     hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"]).expect_error("can't go on");
     assert_eq!(fs::read(run.join("found.json")).unwrap(), before);

@@ -23,42 +23,45 @@ pub(crate) struct Client {
     pub(crate) prefix: Key,
 }
 
-/// A client of a vendor, or what the crate has for another address. The crate's own way from an address to a client hides that those of vendors
-/// can list page by page.
+/// Whether the address is of a vendor whose client this build leaves out.
+pub(crate) fn is_left_out(url: &Url) -> bool {
+    use ObjectStoreScheme::{AmazonS3, GoogleCloudStorage, MicrosoftAzure};
+    let scheme = ObjectStoreScheme::parse(url);
+    cfg!(not(feature = "object-stores"))
+        && matches!(scheme, Ok((AmazonS3 | GoogleCloudStorage | MicrosoftAzure, _)))
+}
+
+/// A client of a vendor, or what the crate has for another address.
 pub(crate) fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<Client> {
     #[cfg(feature = "object-stores")]
-    macro_rules! of_vendor {
+    if let Some(client) = of_vendor(url, &settings)? {
+        return Ok(client);
+    }
+    let (objects, prefix) = object_store::parse_url_opts(url, settings)?;
+    Ok(Client { objects: Arc::from(objects), pages: None, prefix })
+}
+
+/// The client of a vendor's store. The crate's own way from an address to a client hides that it can list page by page.
+#[cfg(feature = "object-stores")]
+fn of_vendor(url: &Url, settings: &[(String, String)]) -> Answered<Option<Client>> {
+    macro_rules! client {
         ($builder:ty, $prefix:expr) => {{
             let builder = <$builder>::new().with_url(url.as_str());
-            let builder = settings.into_iter().fold(builder, |builder, (name, value)| match name.parse() {
-                Ok(name) => builder.with_config(name, value),
-                // A setting of another vendor's.
-                Err(_) => builder,
-            });
+            let builder =
+                settings.iter().cloned().fold(builder, |builder, (name, value)| match name.parse() {
+                    Ok(name) => builder.with_config(name, value),
+                    // A setting of another vendor's.
+                    Err(_) => builder,
+                });
             let client = Arc::new(builder.build()?);
             Client { objects: Arc::clone(&client) as _, pages: Some(client), prefix: $prefix }
         }};
     }
-    #[cfg_attr(not(feature = "object-stores"), expect(unused_variables, reason = "only vendors have one"))]
     let (scheme, prefix) = ObjectStoreScheme::parse(url)?;
     Ok(match scheme {
-        #[cfg(feature = "object-stores")]
-        ObjectStoreScheme::AmazonS3 => of_vendor!(AmazonS3Builder, prefix),
-        #[cfg(feature = "object-stores")]
-        ObjectStoreScheme::GoogleCloudStorage => of_vendor!(GoogleCloudStorageBuilder, prefix),
-        #[cfg(feature = "object-stores")]
-        ObjectStoreScheme::MicrosoftAzure => of_vendor!(MicrosoftAzureBuilder, prefix),
-        #[cfg(not(feature = "object-stores"))]
-        ObjectStoreScheme::AmazonS3
-        | ObjectStoreScheme::GoogleCloudStorage
-        | ObjectStoreScheme::MicrosoftAzure => {
-            let problem = "this build of hone leaves out object stores. Build it with `cargo build --release -p hone`, \
-                           without --no-default-features";
-            return Err(object_store::Error::Generic { store: "hone", source: problem.into() });
-        }
-        _ => {
-            let (objects, prefix) = object_store::parse_url_opts(url, settings)?;
-            Client { objects: Arc::from(objects), pages: None, prefix }
-        }
+        ObjectStoreScheme::AmazonS3 => Some(client!(AmazonS3Builder, prefix)),
+        ObjectStoreScheme::GoogleCloudStorage => Some(client!(GoogleCloudStorageBuilder, prefix)),
+        ObjectStoreScheme::MicrosoftAzure => Some(client!(MicrosoftAzureBuilder, prefix)),
+        _ => None,
     })
 }

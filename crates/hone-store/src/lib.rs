@@ -24,7 +24,7 @@ use object_store::{
 use tokio::runtime::Runtime;
 use url::Url;
 
-use client::{Answered, Client, client_of};
+use client::{Answered, Client, client_of, is_left_out};
 
 /// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
 /// record wants to know. What an object takes on its way is not counted, and of a list each page is a question.
@@ -53,6 +53,15 @@ pub enum StoreError {
         address: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// Of a kind that this build can't reach.
+    #[error(
+        "`{address}` is in an object store, and this build of Hone leaves those out\n  next: build it with `cargo build --release -p hone`, \
+         without --no-default-features"
+    )]
+    LeftOut {
+        /// As it was given, without what may let one in.
+        address: String,
     },
     /// The store refused, or could not be reached.
     #[error("{what} in {store} failed: {problem}\n  next: {next}")]
@@ -159,6 +168,9 @@ impl Store {
         // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url_of(address).map_err(wrong)?;
+        if is_left_out(&url) {
+            return Err(StoreError::LeftOut { address: told(address) });
+        }
         let settings: Vec<_> =
             settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value)).collect();
         // The user's own settings come behind ours, and win.
